@@ -1,4 +1,4 @@
-"""How much the inference of a history takes in: corners, rows and values."""
+"""Limits of inference: corners, rows and values that are taken in."""
 
 from __future__ import annotations
 

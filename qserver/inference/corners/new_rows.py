@@ -1,13 +1,12 @@
-"""A factored base and the rows that came since: weights of least variance on all of them.
+"""A factored base and newer rows: weights of least variance on all of them.
 
-A new row is one of two kinds. If it is no combination of the rows before, it has a corner that they
-do not give: what they leave of it. A query's part there fixes the row's weight. Otherwise let u be
-the weights of least variance that give the row from those before. Whatever weights a a query has on
-these, taking off t u and giving t to the new row keeps them unbiased. The variance is least at
-t = a'Ru / (u'Ru + R), where R are the squared scales. This is exact, in order of arrival.
+A new row is one of two kinds. If it is independent of the earlier rows, it has a corner that they
+do not give. A query's part there fixes the row's weight. Otherwise let u be the weights of least
+variance that give the row from those before. For any weights a on these, subtracting t u and giving
+t to the new row keeps them unbiased. The variance is least at t = a'Ru / (u'Ru + R), where R are
+the squared scales. This is exact, in order of arrival.
 
-A refinement is such a row, too: a second measurement of the same row, with the information that the
-refinement adds.
+A refinement is such a row, too: a second measurement of the same row with the added information.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _HOPELESS = 1e-2
 
 @dataclass(frozen=True, eq=False)
 class _Independent:
-    """A later row that is no combination of those before.
+    """A later row that is independent of earlier ones.
 
     Args:
         entry: its place among all entries.
@@ -48,7 +47,7 @@ class _Independent:
 
 @dataclass(frozen=True, eq=False)
 class _Dependent:
-    """A later row that is a combination of those before, or a refinement.
+    """A later row that is a combination of earlier ones, or a refinement.
 
     Args:
         entry: its place among all entries.
@@ -99,7 +98,7 @@ class GrownRows:
         return self._rows
 
     def add(self, vector: CornerVector, scale: float) -> bool:
-        """Take in a row, with its scale in the vector's unit; False if floats cannot tell its kind.
+        """Add a row, with its scale in the vector's unit; False if floats cannot decide its kind.
 
         A row that is left out has no entry and is not in `rows`.
         """
@@ -116,7 +115,7 @@ class GrownRows:
         return True
 
     def refine(self, number: int, *, old: float, new: float) -> bool:
-        """Lower the scale of a row, in its unit; False if floats cannot tell how."""
+        """Lower the scale of a row, in its unit; False if floats cannot decide how."""
         row, square = self._rows.row(number), 1.0 / (1.0 / new**2 - 1.0 / old**2)
         weights, rest = self._corrected(row)
         if rest.largest > _DEPENDENT * row.largest or not self._depend(weights, square):
@@ -127,7 +126,7 @@ class GrownRows:
         return True
 
     def _depend(self, plain: FloatArray, square: float) -> bool:
-        """Note a row that is the combination `plain`; False where it would be noiseless."""
+        """Note a row that is the combination `plain`; False if it would be noiseless."""
         weights = self._with_dependent(plain)
         variance = float(np.square(weights) @ self._squares.view) + square
         if variance > 0.0:
@@ -139,7 +138,7 @@ class GrownRows:
         return len(self._row_of)
 
     def weights(self, query: Sums) -> FloatArray:
-        """Weights of about least variance that about give the query, shape (n rows,)."""
+        """Weights of nearly least variance that nearly give the query, shape (n rows,)."""
         return self._on_rows(self._with_dependent(self._plain(query)))
 
     def _on_rows(self, entries: FloatArray) -> FloatArray:
@@ -193,7 +192,7 @@ class GrownRows:
             rest = rest.minus(later.rest, t)
 
     def directions(self, weights: FloatArray) -> FloatArray | None:
-        """Weights that give nothing, on rows in reach of `weights`; None if these are many.
+        """Weights that sum to zero, on rows in reach of `weights`; None if these are many.
 
         Returns:
             shape (k, n rows), orthonormal in sum of weight^2 scale^2 but for refined rows.
@@ -243,12 +242,12 @@ class GrownRows:
             n_cores = len(cores)
 
     def _noisy_rows(self, later: _Dependent) -> IntArray:
-        """A later row and the rows with noise that give it: only these join it to a question."""
+        """A later row and the noisy rows that give it: only these link it to a question."""
         n = later.entry + 1
         used = (np.append(later.weights, 1.0) != 0.0) & (self._squares.view[:n] > 0.0)
         return np.asarray(self._row_of.view[:n][used])
 
     @property
     def is_folded(self) -> bool:
-        """Whether some row was refined since, so that directions are not orthonormal."""
+        """Whether a row was refined since, so that directions are not orthonormal."""
         return self._is_folded

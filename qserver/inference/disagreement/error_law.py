@@ -1,4 +1,4 @@
-"""The law of an error given the public disagreements, by the cheapest way that is exact enough."""
+"""The law of an error given the public disagreements, by the cheapest sufficient method."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ ENOUGH: Final = USUAL_ERROR
 
 @dataclass(frozen=True)
 class _Effort:
-    """What is done for a law.
+    """Effort for a law.
 
     Args:
-        sizes: numbers of points that are tried, one after the other.
-        left_out: errors are replaced by normal ones as long as that changes no probability by more.
+        sizes: numbers of points to try in turn.
+        left_out: errors count as normal as long as no probability changes by more.
         n_places: of the table.
     """
 
@@ -54,11 +54,11 @@ _FINE = _Effort(SIZES[-2:], 3e-4, 281)
 
 
 def law_given(known: Reduced, *, enough: float = ENOUGH) -> TableOfLaw:
-    """The law of W less its shift, given known sums; some sum bears on it.
+    """The law of W minus its shift, given known sums that bear on it.
 
     Args:
-        enough: error of probabilities that is small enough; more points are taken until it is
-            reached, or until there are no more.
+        enough: sufficient error of probabilities; points are added until it is reached or all are
+            used.
     """
     if known.is_on_a_line:
         return law_on_a_line(known)
@@ -78,7 +78,7 @@ def law_given(known: Reduced, *, enough: float = ENOUGH) -> TableOfLaw:
 
 
 def laws_given(known: Reduced, *, enough: float = ENOUGH) -> list[TableOfLaw]:
-    """The same of several histories that differ in answers alone, found at once."""
+    """The laws under several histories that differ only in answers, computed at once."""
     each = [replace(known, values=values) for values in known.values]
     if known.is_on_a_line:
         return [law_given(one, enough=enough) for one in each]
@@ -99,7 +99,7 @@ def _by_few(
     effort: _Effort,
     enough: float,
 ) -> dict[int, TableOfLaw]:
-    """By history the law, where few errors matter."""
+    """The law by history, if few errors matter."""
     alike = dict[Few, dict[int, float]]()
     for i, one in enumerate(parts):
         order, left = one.in_order(_LEFT_BY_FEW)

@@ -1,11 +1,10 @@
-"""What answers disagree about where one table is as fine as all of them.
+"""Disagreements of answers if one table is as fine as all others.
 
 Every other row, and every cell of another table, is a sum of the cells of that table. So its answer
-and those of the cells tell one sum of errors, and nothing is factored: a question may tell every
-cell apart, as the sum of a number with thousands of values does. Of a table with many cells one sum
-is taken per question, and per row that is such a sum by itself: that of its cells by the mean
-weights of the finest cells in each. Where its cells are of one size, no other sum of them bears on
-the question in least squares.
+and those of the cells give one known sum of errors, without factoring. A question may separate
+every cell, as the sum of a number with thousands of values does. A table with many cells gives one
+sum per question and per row: of its cells, by the mean weights of the finest cells in each. If its
+cells have equal sizes, no other sum bears on the question in least squares.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ class LargeTable:
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """What may bear on questions beside the finest table.
+    """Measurements besides the finest table that may bear on questions.
 
     Args:
-        rows: those of least noise first. What is no sum of the table's cells is left out, and so is
-            what there is no room for.
-        large: tables of which single sums are taken.
+        rows: least noise first. Rows that are not sums of the table's cells, or do not fit, are
+            left out.
+        large: tables that give single sums.
     """
 
     rows: Sequence[Measurement]
@@ -71,11 +70,11 @@ class Beside:
 def by_finest(
     queries: Sequence[LinearQuery], finest: TableMeasurement, beside: Beside
 ) -> tuple[Together, FloatArray] | None:
-    """Estimates of questions by the cells of one table alone, and the sums that bear on them.
+    """Estimates of questions by the cells of one table, and the known sums that bear on them.
 
     Returns:
         Also the variances of their errors, given the sums, if all errors were normal, shape (m,).
-        None where a question tells values of a cell apart, or all of them too many cells.
+        None if a question separates values of a cell, or all questions too many cells.
     """
     found = [on_cells(query, finest.partition) for query in queries]
     told = [one for one in found if one is not None]
@@ -114,7 +113,7 @@ def by_finest(
 
 
 def _left(known: KnownSums) -> FloatArray:
-    """What is left of the errors' weights by the best use of the sums, shape (m, all)."""
+    """Errors' weights left by the best use of the sums, shape (m, all)."""
     weights, sums = np.atleast_2d(known.weights), known.sums
     if not len(sums):
         return weights
@@ -124,13 +123,13 @@ def _left(known: KnownSums) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some answers that are sums of cells.
+    """Answers that are sums of cells.
 
     Args:
         inside: weights of the finest cells, shape (k, n).
         values: the answers, in records, shape (k,).
         own: weights of the answers' own errors, shape (k, l).
-        counts: of each own error how many Laplace variables it is the sum of, shape (l,).
+        counts: number of Laplace variables in each own error, shape (l,).
         steps: of its lattice, over its scale, shape (l,).
     """
 
@@ -171,7 +170,7 @@ def _of_table(table: LargeTable, weights: FloatArray) -> _Part:
 
 
 def _diagonal(blocks: Sequence[FloatArray]) -> FloatArray:
-    """The blocks along a diagonal, which may have no rows or columns."""
+    """Blocks along a diagonal; a block may have no rows or columns."""
     shape = tuple(sum(block.shape[axis] for block in blocks) for axis in (0, 1))
     found, row, column = np.zeros(shape), 0, 0
     for block in blocks:
@@ -185,7 +184,7 @@ def _sums_of_cells(
 ) -> Iterator[tuple[FloatArray, Measurement]]:
     """The rows that are sums of cells, with the weights of these.
 
-    A row that is a cell is left out: it may be the same noise with more added.
+    A row that is a cell is left out: it may repeat the cell's noise.
     """
     for row in rows:
         cells = on_cells(row.row, partition)
@@ -194,7 +193,7 @@ def _sums_of_cells(
 
 
 def on_cells(query: LinearQuery, partition: ProductPartition) -> FloatArray | None:
-    """The query's weight of each cell, shape (n,); None where it tells values of one apart."""
+    """The query's weight on each cell, shape (n,); None if it separates values of one."""
     total = np.zeros(partition.shape)
     for term in query.terms:
         found = _of_term(term, partition)

@@ -5,13 +5,13 @@ A Laplace variable is normal given its variance t. So the chain goes in turns:
     errors given variances   normal: independent ones, moved until they have the known sums
     variances given errors   1/t is inverse Gaussian with mean 1/abs(u) and shape 1
 
-The first takes a system with as many unknowns as there are known sums, or basis errors if these are
-fewer: it takes nearly all of the time. Where the draws themselves are wanted, one is taken of each
-state of the variances: with 5 of each the probability beyond an end of a 90 percent interval was
-.067 in one of 29 histories, and with one at most .062 in 60.
+The first solves a system with one unknown per known sum, or per basis error if these are fewer: it
+takes nearly all of the time. If the draws themselves are used, each state of the variances gives
+one: with 5 of each the probability beyond an end of a 90 percent interval was .067 in one of 29
+histories, and with one at most .062 in 60.
 
-An error that is the sum of some Laplace variables is parted into these first: they are normal given
-their sum. Errors that are in no known sum are drawn by themselves.
+An error that is a sum of Laplace variables is first split into these: they are normal given their
+sum. Errors outside of all known sums are drawn separately.
 
 References:
     Andrews and Mallows (1974) for the mixture; Park and Casella (2008) for both turns; Hoffman and
@@ -47,14 +47,14 @@ _MOST_PAIRS = 1 << 22
 
 
 def farthest_off(known: Reduced, middles: FloatArray, reaches: FloatArray) -> FloatArray | None:
-    """Draws of the most that any W is off its middle, in reaches, shape (8, any); always the same.
+    """Fixed draws of the largest distance of any W from its middle, in reaches, shape (8, any).
 
     Args:
-        middles: of W less its shift, shape (m,).
+        middles: of W minus its shift, shape (m,).
         reaches: how far each W may be from its middle, > 0, shape (m,).
 
     Returns:
-        None where as many draws as it takes would take too long.
+        None if enough draws would take too long.
     """
     chain = _Chain(known, N_CHAINS)
     n = min(_MOST, int(_MOST_WORK / chain.work / N_CHAINS) - _BEFORE)
@@ -72,7 +72,7 @@ class _Chain:
     """Chains side by side.
 
     Args:
-        known: of m errors W together.
+        known: sums of m errors W together.
         n: how many chains.
     """
 
@@ -98,13 +98,13 @@ class _Chain:
 
     @property
     def work(self) -> float:
-        """Of a draw of one chain, about."""
+        """Approximate work of a draw of one chain."""
         n_drawn = len(self._owners) + len(self._free)
         n_weights = self._weights.size + self._free.size
         return self._products.work + float(n_weights) + _WORK_OF_DRAW * n_drawn
 
     def step(self) -> FloatArray:
-        """The next draw of W less its shift, of each chain."""
+        """The next draw of W minus its shift, per chain."""
         shares = self._sums(self._variances) / self._counts
         basis = self._basis(shares)
         others = self._values + _summed(self._mixing, basis)
@@ -129,7 +129,7 @@ class _Chain:
         return np.asarray(drawn[:, :r] - moved)
 
     def _parted(self, errors: FloatArray, shares: FloatArray) -> FloatArray:
-        """The Laplace variables that the errors are sums of, over the root of their number."""
+        """The Laplace variables that sum to the errors, over the root of their number."""
         if len(self._owners) == len(self._counts):
             return errors
         drawn = self._random.standard_normal(self._variances.shape) * np.sqrt(self._variances)
@@ -140,7 +140,7 @@ class _Chain:
         return np.asarray(np.add.reduceat(parts, self._starts, axis=1))
 
     def _alone(self) -> FloatArray:
-        """The errors that are in no known sum, by chain."""
+        """Draws of the errors outside of all known sums, by chain."""
         counts = self._free_counts
         pair = self._random.standard_gamma(counts, (2, self._n, len(counts)))
         return np.asarray((pair[0] - pair[1]) / np.sqrt(counts))
@@ -148,14 +148,14 @@ class _Chain:
 
 @dataclass(frozen=True, eq=False)
 class _Products:
-    """Of a matrix A its products A diag(v) A', and their systems.
+    """Products A diag(v) A' of a matrix A, and their linear systems.
 
-    Columns that no chain of common rows links make blocks: these are solved apart.
+    Columns without a chain of common rows form separate blocks, solved apart.
 
     Args:
         rows: of the blocks of each size, shape (n_blocks, size).
-        pairs: products of two entries of one column, one block after the other, shape (any, n);
-            None where they are many, of a single block.
+        pairs: products of two entries of one column, block after block, shape (any, n); None for a
+            single block with many.
     """
 
     matrix: FloatArray
@@ -171,7 +171,7 @@ class _Products:
 
     @property
     def work(self) -> float:
-        """Of a system, about."""
+        """Approximate work of a system."""
         if self.pairs is None:
             k, n = self.matrix.shape
             return float(k * k * (k + n))
@@ -194,7 +194,7 @@ class _Products:
 
 
 def _linked_rows(matrix: FloatArray) -> tuple[Places, ...]:
-    """The rows of each block, those of blocks of one size together."""
+    """The rows of each block, grouped by the blocks' size."""
     pattern = csr_array(matrix != 0.0)
     _, labels = connected_components(pattern @ pattern.T, directed=False)
     sizes = np.bincount(labels)[labels]
@@ -226,9 +226,9 @@ def _summed(matrix: csr_array, errors: FloatArray) -> FloatArray:
 
 
 def drawn_errors(known: Reduced) -> FloatArray:
-    """Draws of some errors W together, less their shift, shape (m, any); always the same.
+    """Fixed joint draws of errors W minus their shift, shape (m, any).
 
-    Errors that are small, and in no known sum, are drawn as normal ones.
+    Small errors outside of all known sums are drawn as normal.
     """
     chain = _Chain(known, _MANY)
     for _ in range(_WARM):

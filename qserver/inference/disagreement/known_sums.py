@@ -1,23 +1,23 @@
-"""Dependent rows: errors of which some sums are known.
+"""Dependent rows: errors with known sums.
 
 Rows that depend on each other disagree in public: a count of everybody and the counts of two halves
 never add up exactly. Such a disagreement is a sum of errors, and it is known to everybody. So the
 errors of dependent rows are independent Laplace variables given some of their sums. A row may also
 be the sum of several cells of a table. Its error is then a sum of Laplace variables.
 
-Normal factors in place of those of the errors, by expectation propagation (Minka 2001).
+*Normal factors* replace those of the errors, by expectation propagation (Minka 2001).
 
 Given the known sums, the density of the errors is a product of factors exp(-abs(u_i)), or of those
-of sums of Laplace variables, of which each is replaced by a normal one, its site. A site is chosen
-so that the normal law, with the site put back to the error's own factor, keeps the mean and the
-variance of u_i. Without known sums all sites have mean 0 and variance 2, and the normal law is that
-of least variance.
+of sums of Laplace variables, each replaced by a normal one, its site. A site is chosen so that the
+normal law, with the site put back to the error's own factor, keeps the mean and the variance of
+u_i. Without known sums all sites have mean 0 and variance 2, and the normal law is that of least
+variance.
 
-Many dependent rows: what all of them disagree about, for every question that they bear on.
+*Many dependent rows*: all their disagreements, for every question that they bear on.
 
 Some of the rows are a basis of all. Each other row is a combination of these, so its error follows
-from theirs and from the released answers. Which rows they are, and the normal factors in place of
-those of their errors, depend on no question: they are found once.
+from theirs and from the released answers. The choice of the basis and the normal factors depend on
+no question: they are found once.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class KnownSums:
         sums: the known sums' weights, shape (k, n), of any rank.
         values: the known sums, shape (k,); of several histories that differ in them alone, (b, k).
         counts: shape (n,); all 1 where it is left out.
-        inside: finds the law of the errors that are in sums, where their rows know it
-            (`ManyRows.along`). What is above is then of the other errors, and has no sums.
+        inside: finds the law of the errors in sums, if their rows know it (`ManyRows.along`). The
+            other fields then describe the other errors, without sums.
     """
 
     weights: FloatArray
@@ -81,7 +81,7 @@ class KnownSums:
         return self.inside is None and not len(self.values)
 
     def reduced(self, *, most_free: int = MOST_FREE) -> Reduced:
-        """The law of W given the sums, without the errors that are independent of W.
+        """The law of W given the sums, without errors independent of W.
 
         Args:
             most_free: most errors outside of all sums that keep their law.
@@ -92,7 +92,7 @@ class KnownSums:
         return with_free(found, free, counts, most_free=most_free)
 
     def with_independent(self, weights: FloatArray, counts: FloatArray | None = None) -> KnownSums:
-        """The error with further ones that are in no sum; their weights are in records."""
+        """Add errors that are in no sum; their weights are in records."""
         counts = np.ones(weights.shape[-1]) if counts is None else counts
         sums = np.pad(self.sums, ((0, 0), (0, weights.shape[-1])))
         all_counts = np.append(self.counts, counts)
@@ -102,20 +102,19 @@ class KnownSums:
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """The same law with only what bears on it.
+    """The same law, reduced to the errors that bear on it.
 
     W = shift + sum_i weights_i u_i + sum_j rest_j v_j. The first r errors are the basis. The others
     follow from it: u[r:] = values + mixing @ u[:r], and have weight 0.
 
     Args:
-        shift: the part of W that is known, in records; shape (m,) for m errors W together.
+        shift: the known part of W, in records; shape (m,) for m errors W together.
         weights: shape (n,), in records; likewise (m, n).
         values: shape (k,); of several histories that differ in them alone, (b, k).
         mixing: shape (k, r), with n = r + k.
-        rest: further weights of independent errors in W, each of them small, shape (l,); likewise
-            (m, l).
-        counts: of each error how many Laplace variables it is the sum of, shape (n,).
-        normal: the normal law of the errors, where it is known already.
+        rest: weights of further small independent errors in W, shape (l,); likewise (m, l).
+        counts: number of Laplace variables in each error, shape (n,).
+        normal: the normal law of the errors, if already known.
     """
 
     shift: FloatArray
@@ -144,7 +143,7 @@ class Reduced:
 
     @property
     def of_several(self) -> Reduced:
-        """The same, with an axis of errors W where it is of one."""
+        """This law with an axis of errors W, added for a single W."""
         return replace(
             self,
             shift=np.atleast_1d(self.shift),
@@ -153,7 +152,7 @@ class Reduced:
         )
 
     def along(self, direction: FloatArray) -> Reduced:
-        """Of several errors W together, the law of direction @ W."""
+        """The law of direction @ W, for several errors W."""
         return replace(
             self,
             shift=direction @ self.shift,
@@ -165,11 +164,11 @@ class Reduced:
 def with_free(
     found: Reduced, free: FloatArray, counts: FloatArray, *, most_free: int = MOST_FREE
 ) -> Reduced:
-    """The same with further errors in W that are in no sum.
+    """Add errors to W that are in no sum.
 
     Args:
         free: their weights in W, in records, shape (l,); (m, l) for m errors W together.
-        counts: of each error how many Laplace variables it is the sum of, shape (l,).
+        counts: number of Laplace variables in each error, shape (l,).
         most_free: most of them that keep their law.
     """
     if not free.shape[-1]:
@@ -192,7 +191,7 @@ def with_free(
 
 
 def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:
-    """Errors that are in some sum, each, parted in a basis and those that follow from it."""
+    """Split errors in sums into a basis and errors that follow from it."""
     all_weights, sums, values = known.weights[..., inside], known.sums[:, inside], known.values
     several = values.shape[:-1]
     if not len(sums):
@@ -227,8 +226,8 @@ def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:
 def _dependent(sums: FloatArray) -> tuple[Places, Places]:
     """Errors that follow from the others by independent sums, and the others, both in order.
 
-    They are the same ones whichever sums of the sums are known: whoever factored the rows in
-    another way draws the same points.
+    The split does not depend on the form of the sums: any factorisation of the rows draws the same
+    points.
 
     Args:
         sums: shape (k, n).
@@ -273,7 +272,7 @@ _DAMPING = 0.9
 
 
 def normal_law(known: Reduced) -> NormalLaw:
-    """The normal law of the errors given the known sums. It depends on nothing else."""
+    """The normal law of the errors given the known sums alone."""
     if known.normal is not None:
         return known.normal
     shape = (*known.values.shape[:-1], len(known.counts))
@@ -284,7 +283,7 @@ def normal_law(known: Reduced) -> NormalLaw:
 
 
 def _given(known: Reduced, sites: Sites) -> NormalLaw:
-    """By whichever matrix is smaller: that of the known sums, or that of the basis."""
+    """The normal law by the smaller matrix: of the known sums, or of the basis."""
     k, r = known.mixing.shape
     if r < k and known.values.ndim == 1:
         return ByBasis(known.mixing, known.values, sites, known.counts)
@@ -292,7 +291,7 @@ def _given(known: Reduced, sites: Sites) -> NormalLaw:
 
 
 def _moved(sites: Sites, cavity: Cavity) -> Sites:
-    """The sites that keep the moments of each cavity times the error's density, nearly."""
+    """Sites that nearly keep the moments of each cavity times the error's density."""
     mean, variance = cavity.with_factors()
     precision = np.maximum(1.0 / variance - 1.0 / cavity.variance, NARROWEST)
     shift = mean / variance - cavity.mean / cavity.variance
@@ -308,17 +307,17 @@ _ZERO_OF_ROWS = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class ManyRows:
-    """Rows with noise, modulo public rows, and what they disagree about.
+    """Rows with noise, modulo public rows, and their disagreements.
 
-    Thread-safe: what two threads find at once is the same.
+    Thread-safe: concurrent threads find the same result.
 
     Args:
         ids: measurement ids, shape (n,).
         matrix: the rows by corner, shape (n, m); row i is `units[i]` times what was measured.
-        answers: of these rows, less what public rows have in them, shape (n,).
+        answers: of these rows, minus their public parts, shape (n,).
         scales: Laplace scales of what was measured, > 0, shape (n,).
         units: shape (n,).
-        counts: of each error how many Laplace variables it is the sum of, shape (n,).
+        counts: number of Laplace variables in each error, shape (n,).
     """
 
     ids: npt.NDArray[np.int64]
@@ -333,13 +332,13 @@ class ManyRows:
 
     @cached_property
     def work(self) -> int:
-        """About how many steps finding a basis takes."""
+        """Approximate number of steps to find a basis."""
         n, m = len(self.ids), len(np.unique(self.matrix.indices))
         return n * m * min(n, m)
 
     @cached_property
     def _solved(self) -> tuple[Places, FloatArray, FloatArray]:
-        """The rows, those of the basis first; values and mixing of the others as in `Reduced`."""
+        """Rows with the basis first; values and mixing of the others as in `Reduced`."""
         sizes = self.scales * self.units
         work = _on_independent_corners(self.matrix) / sizes[:, None]
         # Rows of least noise come first: the others then follow with small factors.
@@ -356,9 +355,9 @@ class ManyRows:
         return _parts(self._solved[2])
 
     def _part(self, label: int | None) -> tuple[Places, Reduced]:
-        """The places of the rows of one label, or of all, in the basis, and their errors' law.
+        """Places of the rows of one label, or of all, in the basis, and their errors' law.
 
-        W has none of the errors there.
+        W has weight 0 on all of these.
         """
         if label not in self._known:
             order, values, mixing = self._solved
@@ -371,10 +370,10 @@ class ManyRows:
         return self._known[label]
 
     def along(self, weights: Sequence[Mapping[int, float]]) -> Reduced:
-        """The law of errors W by weights on these rows, each by measurement id.
+        """The law of errors W by weights on these rows, by measurement id.
 
-        Of one W the arrays have no first axis. Of rows that no sum links to any of W nothing is
-        left, where one label has all the others.
+        For one W the arrays have no first axis. Rows without a link to W are dropped if one label
+        has all others.
         """
         order, values, mixing = self._solved
         ids = self.ids.tolist()
@@ -404,9 +403,9 @@ class Together:
 
 
 def _on_independent_corners(matrix: csr_array) -> FloatArray:
-    """The rows on as few corners as tell them apart, shape (n, rank).
+    """The rows on a minimal set of corners, shape (n, rank).
 
-    What rows give which others is the same on these. It depends on no noise.
+    Linear dependence of rows is the same on these, and does not depend on noise.
     """
     used = np.unique(matrix.indices)
     dense = np.asarray(matrix[:, used].todense())

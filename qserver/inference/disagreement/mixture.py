@@ -1,23 +1,22 @@
 """The law of an error as a mixture of normal laws.
 
-An error is normal given its variance t (`normal.log_density`). So given the variances of the
-errors that matter, and with sites in place of the others, W is normal. Variances are drawn from
-evenly filling points by the law that each would have alone, given the normal law of the rest.
-Weights make up for the difference.
+An error is normal given its variance t (`normal.log_density`). So W is normal given the variances
+of the errors that matter, with sites for the others. Variances are drawn at evenly filling points,
+by the law that each would have alone given the normal law of the rest. Importance weights correct
+the difference.
 
 With u = m + L z for the errors that matter, sites N(mu, s) and variances t, let
     Q = I + L' (1/t - 1/s) L,   g = L' ((m - mu)/s - m/t).
 Then z given t is N(Q^-1 g, Q^-1), and the weight of t is
     prior / proposal * abs(Q)^-1/2 prod_i t_i^-1/2 exp(g' Q^-1 g / 2 - sum_i m_i^2 / 2 t_i).
 
-The law of an error where few errors keep their Laplace factors: by nodes for their variances.
+*Few errors with Laplace factors*: nodes for their variances.
 
-Again an error is normal given its variance, and so is W given those of the errors that
-matter. Of the error that bears most on W the logarithm of the variance has even places: sums over
-these err the less the nearer they are, faster than by any power of their distance. Each other
+Again W is normal given these variances. For the error that bears most on W the logarithm of the
+variance takes even places: such sums converge faster than any power of their distance. Each other
 variance has the nodes of a Gauss rule for the law that it would have alone, given the normal law of
-the rest. Every second place has rules of one node more than the places between. So there are two
-laws, each by itself an approximation; what they differ by is the error of their mean.
+the rest. Every second place has rules of one node more than the places between. The two laws are
+separate approximations; their difference is the error of their mean.
 
 One error after the other gets its variance: with u of mean m and variance S, and its site N(mu, s)
 replaced by N(0, t), let a = 1/t - 1/s, g = mu/s and D = 1 + a S. Then for v of covariance c with u
@@ -88,18 +87,18 @@ _CHUNK = 1 << 19
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Normal laws with weights, arrays of shape (k, points): k rows, each of which is the law."""
+    """Weighted normal laws, arrays of shape (k, points): each of the k rows is the law."""
 
     means: FloatArray
     deviations: FloatArray
     weights: FloatArray
 
     def table(self, *, left_out: float, n_places: int = N_PLACES) -> TableOfLaw:
-        """Probabilities around the mean; the error is what the rows differ by.
+        """Table of probabilities around the mean; its error is the spread of the rows.
 
         Args:
-            left_out: bound on the error of what was replaced by normal laws.
-            n_places: of the table; what lies between two is bounded by their neighbours.
+            left_out: bound on the error of the normal replacements.
+            n_places: of the table; values between two places are bounded by their neighbours.
         """
         mean, deviation = self.moments()
         places = mean + deviation * np.sinh(np.linspace(-1.0, 1.0, n_places) * np.arcsinh(_REACH))
@@ -136,9 +135,9 @@ class Mixture:
 
 
 def _normal_below(off: FloatArray) -> FloatArray:
-    """The normal distribution function, 0 or 1 where it is so but for less than 1e-16.
+    """The normal distribution function, 0 or 1 to within 1e-16.
 
-    That is so for half of all places and points, and `ndtr` takes longest there.
+    Half of all places and points are so far out, and `ndtr` is slowest there.
     """
     found = (off > 0.0).astype(np.float64)
     is_between = np.abs(off) < _FAR
@@ -149,7 +148,7 @@ def _normal_below(off: FloatArray) -> FloatArray:
 def mixture(
     known: Reduced, normal: NormalLaw, matter: npt.NDArray[np.intp], *, size: int
 ) -> Mixture:
-    """The law of one W less its shift.
+    """The law of one W minus its shift.
 
     Args:
         matter: the errors that keep their Laplace factors.
@@ -168,7 +167,7 @@ def mixture(
 
 
 class _Part:
-    """The normal law of the errors that matter, less their sites, and of W.
+    """The normal law of the errors that matter, without their sites, and of W.
 
     `spread` is L, shape (n, rank); `on_w` the covariance of z and W, shape (rank, 1); `rest` the
     variance of W given z, shape (1, 1).
@@ -214,9 +213,9 @@ class _Part:
 
 
 class _Drawn:
-    """Variances drawn by the law that each error would have alone, given the rest.
+    """Variances drawn by each error's marginal law given the rest.
 
-    Its density of log variance is constant within each of 800 cells.
+    The density of log variance is constant within each of 800 cells.
     """
 
     def __init__(self, normal: NormalLaw, matter: npt.NDArray[np.intp]) -> None:
@@ -257,10 +256,10 @@ DROPPED: Final = 1e-5
 
 @dataclass(frozen=True)
 class Few:
-    """The errors that keep their Laplace factors, and how many nodes all but the first have.
+    """The errors that keep their Laplace factors, and the number of nodes of all but the first.
 
     Args:
-        order: that which bears most on W first.
+        order: the error that bears most on W first.
     """
 
     order: tuple[int, ...]
@@ -268,7 +267,7 @@ class Few:
 
     @classmethod
     def of(cls, order: Places, of_each: FloatArray) -> Few:
-        """These errors, by what each adds to probabilities by the shape of its law."""
+        """Choose errors by the effect of their laws' shapes on probabilities."""
         sizes = [_MANY_NODES if of_each[i] > _MUCH else _FEW_NODES for i in order]
         return cls(tuple(order.tolist()), tuple(sizes[1:]))
 
@@ -276,7 +275,7 @@ class Few:
 def by_nodes(
     known: Reduced, normal: NormalLaw, few: Few, histories: Places, *, step: float = STEPS[0]
 ) -> list[Mixture]:
-    """The law of W less its shift, of some of the histories of `known`.
+    """The law of W minus its shift, under some histories of `known`.
 
     Args:
         step: distance of places for the first error, one of `STEPS`.
@@ -318,9 +317,9 @@ class _Rows:
 
 
 class _State:
-    """The normal law of errors and of W, of which one error after the other gets its variance.
+    """The normal law of errors and of W; errors get their variances one after the other.
 
-    All arrays have an axis of histories, and then one per error.
+    All arrays have an axis of histories, then one of errors.
     """
 
     def __init__(self, known: Reduced, normal: NormalLaw, order: Places, histories: Places) -> None:
@@ -355,7 +354,7 @@ class _State:
         return [_Rows(*one) for one in zip(*flat, strict=True)]
 
     def _take(self, i: int, logs: FloatArray) -> FloatArray:
-        """Give an error its variance; the logarithms of weights."""
+        """Give an error its variance; returns the logarithms of weights."""
         means, covariances = self._means, self._covariances
         site_mean, site = (of[:, i][self._axes] for of in self._sites)
         rise, shift = np.exp(-logs) - 1.0 / site, site_mean / site
@@ -372,7 +371,7 @@ class _State:
 
 
 def _even_places(cavity: Cavity, step: float) -> _Axis:
-    """Those of the first error, where its variance is likely if only it kept its factor."""
+    """Even places of the first error's log variance, where it is likely given normal others."""
     edges = log_edges(cavity.counts[:1], _N_CELLS_OF_NODES)
     shares = cavity.some(np.array([0])).shares(0.5 * (edges[:, 1:] + edges[:, :-1]))[:, 0]
     middles, sums = 0.5 * (edges[0, 1:] + edges[0, :-1]), np.cumsum(shares, axis=1)
@@ -419,7 +418,7 @@ def _gauss(x: FloatArray, shares: FloatArray, n: int) -> tuple[FloatArray, Float
 
 
 def _mixture(rows: Sequence[_Rows]) -> Mixture:
-    """One mixture of both, without the points that weigh least."""
+    """One mixture of both, without negligible points."""
     n = max(len(one.weights) for one in rows)
     top = max(one.weights.max() for one in rows)
     means, deviations, weights = (np.zeros((len(rows), n)) for _ in range(3))

@@ -22,11 +22,11 @@ _SKEWNESS, _KURTOSIS = 0.0665, 0.023
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What errors add to probabilities of W by the shapes of their laws.
+    """Effects of the shapes of errors' laws on probabilities of W.
 
     Args:
-        of_each: at most, where the error's factor is replaced by a normal one, shape (n,).
-        of_rest: the same of all errors that are in `Reduced.rest`, which always are.
+        of_each: bound on the effect of a normal factor in place of the error's, shape (n,).
+        of_rest: the same for all errors of `Reduced.rest`, which always count as normal.
     """
 
     of_each: FloatArray
@@ -34,7 +34,7 @@ class Parts:
 
     @classmethod
     def of_several(cls, known: Reduced, normal: NormalLaw) -> list[Parts]:
-        """The parts for one W, given each of several histories that differ in answers alone."""
+        """The parts for one W, under each of several histories that differ only in answers."""
         covered = np.atleast_2d(normal.times(known.weights))
         rest = np.square(known.rest)
         variances = covered @ known.weights + LAPLACE_VARIANCE * rest.sum()
@@ -46,9 +46,9 @@ class Parts:
         return [cls(*one) for one in zip(parts, of_rest.tolist(), strict=True)]
 
     def in_order(self, left_out: float) -> tuple[Places, float]:
-        """The errors that bear most on the shape of the law, and what the others add to it.
+        """The errors with the largest effect on the shape, largest first.
 
-        As many as it takes to leave out no more than that, the one that bears most first.
+        Also returns the effect of the others, at most `left_out` unless too many matter.
         """
         # What differs by rounding alone stays in order: others draw the same points.
         sizes = np.round(self.of_each / max(self.of_each.max(initial=0.0), _LEAST), _DIGITS)
@@ -58,10 +58,9 @@ class Parts:
         return order[:n_used], float(left[n_used])
 
     def that_matter(self, left_out: float) -> tuple[Places, float]:
-        """The errors that keep their factors, and the error that is made with the others.
+        """The errors that keep their factors, and the effect of treating the others as normal.
 
-        All errors if they are few; else those that bear most on the shape of the law, as many as it
-        takes to leave out no more than that.
+        All errors if they are few; else those of `in_order`.
         """
         n = len(self.of_each)
         if n <= FEW:

@@ -1,7 +1,5 @@
 """Normal laws of independent errors with known sums, without a matrix of all by all errors.
 
-The law of a variance that makes an error normal.
-
 A Laplace variable is normal given its variance t, and t is exponential with mean 2. A sum of m of
 them, divided by the root of m, is normal given a variance that is a gamma variable of shape m and
 mean 2. So one law serves cells of tables and sums of cells alike.
@@ -27,7 +25,7 @@ _BELOW, _ABOVE = 5e-8, 4e-18
 
 
 def log_edges(counts: FloatArray, n_cells: int) -> FloatArray:
-    """Even edges of log t that hold nearly all of its law, shape (n, n_cells + 1).
+    """Even edges of log t that cover nearly all of its law, shape (n, n_cells + 1).
 
     Args:
         counts: m of each error, whole and >= 1, shape (n,).
@@ -39,7 +37,7 @@ def log_edges(counts: FloatArray, n_cells: int) -> FloatArray:
 
 
 def log_density(logs: FloatArray, counts: FloatArray) -> FloatArray:
-    """The logarithm of the density of log t, but for a constant of each count."""
+    """Log density of log t, up to a constant per count."""
     return np.asarray(counts * (logs - np.exp(logs) / LAPLACE_VARIANCE))
 
 
@@ -53,8 +51,8 @@ class Cavity:
     """Normal laws of single errors without their own factor, arrays of shape (n,).
 
     Args:
-        mean, variance: of several histories that differ in answers alone, shape (any, n).
-        counts: of each error how many Laplace variables it is the sum of.
+        mean, variance: under several histories that differ only in answers, shape (any, n).
+        counts: number of Laplace variables in each error.
     """
 
     mean: FloatArray
@@ -122,7 +120,7 @@ class Cavity:
         return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
 
     def some(self, places: Places) -> Cavity:
-        """Those of some errors."""
+        """The cavities of some errors."""
         return Cavity(self.mean[..., places], self.variance[..., places], self.counts[places])
 
 
@@ -146,13 +144,13 @@ class Sites:
 class NormalLaw(ABC):
     """The normal law of errors given known sums, in units of each scale.
 
-    Of several histories that differ in answers alone all have an axis of these first.
+    Under several histories that differ only in answers, all arrays have an axis of these first.
 
     Attributes:
         mean: shape (n,).
         diagonal: their variances, shape (n,).
         sites: the normal factors of the errors.
-        counts: of each error how many Laplace variables it is the sum of, shape (n,).
+        counts: number of Laplace variables in each error, shape (n,).
     """
 
     mean: FloatArray
@@ -171,7 +169,7 @@ class NormalLaw(ABC):
 
     @cached_property
     def cavity(self) -> Cavity:
-        """The law of each error without its own site, widened to a bound where there is none."""
+        """The law of each error without its own site; a bounded variance if there is none."""
         sites = self.sites
         variance = np.maximum(self.diagonal, _KNOWN * sites.variances)
         precision = np.maximum(1.0 / variance - 1.0 / sites.variances, 1.0 / _WIDEST)
@@ -185,7 +183,7 @@ class NormalLaw(ABC):
 
 
 class BySums(NormalLaw):
-    """The errors corrected by what the sums tell.
+    """Errors corrected by the known sums.
 
     Args:
         sums, values: sums @ u = values, shapes (k, n) and (k,).
@@ -259,9 +257,9 @@ class ByBasis(NormalLaw):
 
 
 class WithFree(NormalLaw):
-    """The same with errors that are in no sum, between those before `place` and the others.
+    """Errors of another law with further ones, in no sum, inserted at `place`.
 
-    Their sites are their own laws' moments.
+    Their sites have their own laws' moments.
 
     Args:
         counts: of these errors.
@@ -296,7 +294,7 @@ class WithFree(NormalLaw):
 
 
 def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """`matrix` inverse times `right`, of one positive definite matrix or of several.
+    """Inverse of `matrix` times `right`, for one positive definite matrix or several.
 
     Raises:
         LinAlgError: one is not positive definite.

@@ -1,6 +1,6 @@
 """The law of an error as a table of probabilities with bounds on their errors.
 
-The law of an error where all errors follow from one: exact, piece by piece.
+*All errors follow from one*: the law is exact, piece by piece.
 
 With u = offset + slope * t the density of t is exp(-sum_i abs(offset_i + slope_i t)): its logarithm
 is linear between the zeros of these terms.
@@ -43,8 +43,8 @@ class TableOfLaw:
         below: P(W <= place).
         above: P(W > place).
         error: bound on the numerical error of both at the places.
-        is_exact_in_tails: whether probabilities below 1/100 are known as well as larger ones.
-            Otherwise they are bounded from these: a log-concave law falls off ever faster.
+        is_exact_in_tails: whether probabilities below 1/100 are as exact as larger ones. Otherwise
+            these bound them: a log-concave law falls ever faster.
         mean: of W.
         is_symmetric: whether W and -W have the same law, so that the shortest interval is centred.
     """
@@ -73,12 +73,12 @@ class TableOfLaw:
 
     @cached_property
     def _most_above(self) -> FloatArray:
-        """log of upper bounds of P(W > place), falling."""
+        """Logarithms of upper bounds of P(W > place), falling."""
         return self._bound(self.places, self.above, self.error)
 
     @cached_property
     def _most_below(self) -> FloatArray:
-        """log of upper bounds of P(W <= place), rising."""
+        """Logarithms of upper bounds of P(W <= place), rising."""
         mirrored = self._bound(-self.places[::-1], self.below[::-1], self.error[::-1])
         return mirrored[::-1]
 
@@ -139,15 +139,15 @@ class TableOfLaw:
         return np.log(np.maximum(self.above, _LEAST))
 
     def _at(self, x: float, logs: FloatArray) -> float:
-        """A tail at x; beyond the places it is that of the nearest one."""
+        """A tail at x; beyond the table that of the nearest place."""
         return float(np.exp(np.interp(x, self.places, logs)))
 
     def high(self, log_tail: FloatArray) -> FloatArray:
-        """Places above which W lies with at most these probabilities, given by logarithms."""
+        """Places that W exceeds with at most these probabilities, given by logarithms."""
         return _inverse(self.places[::-1], self._most_above[::-1], log_tail)
 
     def low(self, log_tail: FloatArray) -> FloatArray:
-        """Places below which W lies with at most these probabilities, given by logarithms."""
+        """Places that W falls below with at most these probabilities, given by logarithms."""
         return -_inverse(-self.places, self._most_below, log_tail)
 
     def shortest(self, confidence: float) -> Span:
@@ -173,11 +173,11 @@ class TableOfLaw:
 
 
 def _gaps(places: FloatArray, logs: FloatArray) -> FloatArray:
-    """What a probability is above the line between places, at most, as a part of it, shape (m,).
+    """Relative bound on a probability's excess over the line between places, shape (m,).
 
     Its logarithm is concave. So between two places it lies below the lines through their neighbours
-    on either side, and these meet no higher above the chord than a quarter of its length times the
-    difference of their slopes.
+    on either side. These meet at most a quarter of the chord's length times the difference of their
+    slopes above it.
     """
     lengths = np.diff(places)
     slopes = np.diff(logs) / lengths
@@ -188,14 +188,14 @@ def _gaps(places: FloatArray, logs: FloatArray) -> FloatArray:
 
 
 def _on_lines(x: FloatArray, places: FloatArray, logs: FloatArray) -> FloatArray:
-    """Falling logarithms at x, linear between the places and beyond the last one."""
+    """Falling logarithms at x, linear between places and beyond the last one."""
     slope = (logs[-1] - logs[-2]) / (places[-1] - places[-2])
     beyond = logs[-1] + slope * np.maximum(x - places[-1], 0.0)
     return np.asarray(np.where(x > places[-1], beyond, np.interp(x, places, logs)))
 
 
 def _inverse(places: FloatArray, logs: FloatArray, wanted: FloatArray) -> FloatArray:
-    """The places, falling, at which rising logarithms pass the wanted ones; linear beyond them."""
+    """Places, falling, at which rising logarithms pass given values; linear beyond the table."""
     slope = (places[1] - places[0]) / max(logs[1] - logs[0], _LEAST_RISE)
     inside = np.interp(wanted, logs, places)
     beyond = places[0] + (wanted - logs[0]) * slope
@@ -209,7 +209,7 @@ _FLAT = 1e-6
 
 
 def law_on_a_line(known: Reduced) -> TableOfLaw:
-    """The law of W less its shift, where the basis has one error."""
+    """The law of W minus its shift, if the basis has one error."""
     slope = np.append(1.0, known.mixing[:, 0])
     offset = np.append(0.0, known.values)
     zeros = -offset / slope

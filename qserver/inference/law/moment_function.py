@@ -1,4 +1,4 @@
-"""Moment function of a sum of Laplace variables, in units of its largest scale.
+"""Moment generating function of a sum of Laplace variables, in units of its largest scale.
 
 M(s) = E exp(sW) = prod_i 1 / (1 - c_i^2 s^2). Factors with a small argument enter through power
 sums, log 1/(1 - x) = sum_k x^k / k, so that long sums cost no more than short ones.

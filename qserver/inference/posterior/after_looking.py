@@ -1,4 +1,4 @@
-"""Intervals that still hold for a number that was chosen after looking at many.
+"""Intervals that hold for a number chosen after looking at many.
 
 There are m released estimates y_j = q_j + e_j, and I is chosen by looking at them. An interval that
 covers each q_j with probability c covers q_I less often: the largest y_j tends to have a large
@@ -45,7 +45,7 @@ from qserver.query.asking.after_looking import Ends, Rule, Selection
 
 
 class Law(Protocol):
-    """What the rule needs of a posterior: an interval by itself, and one-sided ends."""
+    """A posterior for the rule: an interval by itself, and one-sided ends."""
 
     @property
     def estimate(self) -> float:
@@ -55,14 +55,14 @@ class Law(Protocol):
         """An interval that holds by itself at `confidence`, rounded outward."""
 
     def low_at(self, probability: float) -> float:
-        """An end that the answer is below with at most this probability, in (0, 1/2)."""
+        """Lower end: the answer is below with at most this probability, in (0, 1/2)."""
 
     def high_at(self, probability: float) -> float:
-        """An end that the answer is above with at most this probability, in (0, 1/2)."""
+        """Upper end: the answer is above with at most this probability, in (0, 1/2)."""
 
 
 def reading(law: Law, selection: Selection, *, confidence: float) -> CredibleInterval:
-    """The interval of a chosen number that holds at `confidence`, if the others have its law.
+    """The interval of a chosen number at `confidence`, if the others have its law.
 
     With m = 1 it is the interval that holds by itself.
     """
@@ -76,7 +76,7 @@ def reading(law: Law, selection: Selection, *, confidence: float) -> CredibleInt
 
 
 def ends_of(law: Law, *, confidence: float, m: int, first: int = 1) -> Ends:
-    """The one-sided ends of one of m numbers, `first` of which are reported."""
+    """The one-sided ends of one of m numbers if `first` are reported."""
     tail = (1.0 - confidence) / 2
     return Ends(
         estimate=law.estimate,
@@ -88,15 +88,15 @@ def ends_of(law: Law, *, confidence: float, m: int, first: int = 1) -> Ends:
 
 
 def rule_that_holds(rule: Rule, *, n_unknown: int, disagreements: int) -> Rule:
-    """The rule whose interval holds for a number that was chosen by `rule`.
+    """The rule whose interval holds for a number chosen by `rule`.
 
-    The largest and the least take the laws of all m numbers; those that are not at hand are taken
-    to be like this one's. That is so of errors. Given what answers disagree about each number has
-    a law of its own. Then each of m by itself bounds any choice among them.
+    The largest and the least use the laws of all m numbers; unknown ones are assumed equal to this
+    one's. That is right for errors. Given disagreements, each number has its own law; then the rule
+    for any choice holds.
 
     Args:
-        n_unknown: how many of the m numbers are not at hand.
-        disagreements: how many are counted in the number's law.
+        n_unknown: number of the m numbers that are unknown.
+        disagreements: number that the law counts.
     """
     return "any" if n_unknown > 0 and disagreements else rule
 
@@ -106,7 +106,7 @@ class TableReading:
     """The intervals of one number of a table that hold after looking at the whole table.
 
     Args:
-        at_once: holds together with those of all other numbers, and so for any choice.
+        at_once: holds jointly with those of all other numbers, so for any choice.
         largest: holds if the number is among the largest of its table that are reported.
         least: holds if it is among the least.
     """
@@ -121,11 +121,11 @@ class TableReading:
 
 
 def table_readings(ends: Sequence[Ends]) -> list[TableReading]:
-    """For each number of a table what holds after looking at all of them.
+    """Intervals of each number of a table that hold after looking at all.
 
     Args:
-        ends: for the same m and the same number of reported ones. Where their confidences differ,
-            what is said holds at the least of them.
+        ends: for the same m and the same number of reported ones. If confidences differ, statements
+            hold at the least.
     """
     up = max((end.high - end.estimate for end in ends), default=0.0)
     down = max((end.estimate - end.low for end in ends), default=0.0)

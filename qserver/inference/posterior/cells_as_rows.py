@@ -1,22 +1,19 @@
 """Cells of measured tables as rows, so that they can disagree with each other and with rows.
 
-Where data arrive over time, cells are of one period each. So what a question has in common with the
-rest are its own periods, and those that rows of several periods link them to. What is measured in
-other periods leaves its posterior as it is, to the last bit.
-
-Large histories as few rows: cells that a question does not tell apart are taken together.
+*Data that arrive over time* have one period per cell. So only a question's own periods, and periods
+that rows link to these, bear on it. Measurements in other periods leave its posterior unchanged, to
+the last bit. *Large histories* become few rows: cells that a question does not separate are merged.
 
 Values of an attribute that neither the question nor any row tells apart are of one class. Parts of
 a table that meet the same classes are merged, and so are its cells; the merged cell is released,
-too, as the sum of theirs. Where every permutation within a class leaves the tables what they are,
-the weights of least variance are the same on the cells of a merged one. So they are not lost, and
-only what merged cells disagree about among each other is left out. What is merged depends on the
-question and on public scales alone.
+too, as the sum of theirs. If every permutation within a class leaves the tables unchanged, the
+weights of least variance are equal on the cells of a merged one. So nothing is lost but
+disagreements inside merged cells. Merging depends on the question and on public scales alone.
 
-Tables of several partitions of one attribute tell values of one class apart by the parts that these
-lie in. Then classes are refined (`_refined`) until two parts of one kind have equally many values
-of each class, and two values of one class lie in parts of the same kinds. On such classes, too, the
-weights of least variance are constant.
+Tables with several partitions of one attribute separate values of one class by their parts. Then
+classes are refined (`_refined`) until two parts of one kind have equally many values of each class,
+and two values of one class lie in parts of the same kinds. On such classes, too, the weights of
+least variance are constant.
 
 References:
     Weisfeiler and Leman (1968) for the refinement; Grohe et al. (2014) for least squares on it.
@@ -51,17 +48,16 @@ _N_BLOCKS = 8
 
 
 def chosen(measurements: Sequence[AnyMeasurement], used: Collection[int]) -> tuple[int, ...] | None:
-    """The ids of those whose disagreements are sought: of all, if they are few.
+    """Ids of the measurements whose disagreements count: all, if they are few.
 
     Args:
         measurements: live rows and tables by id.
-        used: ids of those that must be among them.
+        used: ids that must be included.
 
     Returns:
-        The used ones, and others as long as there is room, sorted: blocks of those that came near
-        used ones, then the newest, then the oldest first. So questions of one history share a few
-        sets of these, and a longer history goes on from the same ones. None if the used ones alone
-        are too many.
+        The used ones and others that fit, sorted: blocks near used ones, then the newest, then the
+        oldest first. So questions of one history share few sets, and a longer history continues
+        them. None if the used ones alone are too many.
     """
     found, blocks = set(used), _blocks(measurements)
     n_cells = sum(n_rows(measurements[i]) for i in found)
@@ -78,9 +74,9 @@ def chosen(measurements: Sequence[AnyMeasurement], used: Collection[int]) -> tup
 
 
 def _blocks(measurements: Sequence[AnyMeasurement]) -> list[list[int]]:
-    """The ids of those that came one after the other, by about so many rows and cells.
+    """Blocks of consecutive ids with about this number of rows and cells.
 
-    A table of more is a block by itself, so that none is left out with it.
+    A larger table is a block by itself.
     """
     sizes = list(map(n_rows, measurements))
     small = [0 if n * _N_BLOCKS > MOST_CELLS else n for n in sizes]
@@ -93,22 +89,21 @@ def _blocks(measurements: Sequence[AnyMeasurement]) -> list[list[int]]:
 
 
 def n_rows(measurement: AnyMeasurement) -> int:
-    """Of a table its cells, each of which is a row."""
+    """Number of rows; each cell of a table is a row."""
     return 1 if isinstance(measurement, Measurement) else len(measurement.indices)
 
 
 def numbered(rows: Iterable[Measurement]) -> list[Measurement]:
-    """The rows that `numbered_places` names, numbered from 0."""
+    """Rows at `numbered_places`, numbered from 0."""
     found = list(rows)
     return [replace(found[i], id=number) for number, i in enumerate(numbered_places(found))]
 
 
 def numbered_places(rows: Sequence[Measurement]) -> list[int]:
-    """Which of these rows are taken, in their new order; `factored_rows` follows them one by one.
+    """Places of the kept rows, in their new order.
 
-    Of the same row measured twice, as a cell or by itself, only the one with the least noise is
-    taken: the other may be the same noise with more added, and then says nothing more. The noise of
-    a sum of several cells is no other row's.
+    Of a row measured twice, alone or as a cell, only the least noisy is kept: the other may repeat
+    its noise and then adds nothing. A sum of several cells has its own noise.
     """
     best: dict[LinearQuery, int] = {}
     sums = list[int]()
@@ -125,10 +120,10 @@ def numbered_places(rows: Sequence[Measurement]) -> list[int]:
 def as_rows(
     measurements: Iterable[AnyMeasurement], keeps: Callable[[AnyMeasurement], bool] | None = None
 ) -> Iterator[Measurement]:
-    """The rows, and the cells of tables as rows under the ids of these.
+    """Rows, and cells of tables as rows with the tables' ids.
 
     Args:
-        keeps: whether a row, a cell or a whole measurement is among them; None for all.
+        keeps: whether a row, a cell or a whole measurement is included; None for all.
     """
     rows = _rows(measurements if keeps is None else filter(keeps, measurements))
     return rows if keeps is None else filter(keeps, rows)
@@ -151,7 +146,7 @@ def _cells(partition: ProductPartition) -> tuple[LinearQuery, ...]:
 
 @dataclass(frozen=True)
 class NearPeriods:
-    """Some periods, as those whose rows and cells may bear on questions.
+    """Periods whose rows and cells may bear on questions.
 
     Args:
         periods: values of an attribute.
@@ -167,7 +162,7 @@ class NearPeriods:
         return not asked_periods(row, self.apart).isdisjoint(self.periods)
 
     def n_cells(self, partition: ProductPartition) -> int:
-        """Cells that are about these periods."""
+        """Number of cells in these periods."""
         axis = next((a for a in partition.axes if a.axis == self.apart), None)
         if axis is None:
             return partition.n_cells
@@ -181,23 +176,23 @@ class NearPeriods:
         return found
 
     def n_rows(self, periods_of_rows: Iterable[frozenset[int]]) -> int:
-        """How many rows, each about some periods, are about these."""
+        """Number of rows in these periods."""
         return sum(not periods.isdisjoint(self.periods) for periods in periods_of_rows)
 
     def those(self, rows: Iterable[Measurement]) -> list[Measurement]:
-        """The rows that are about these periods, numbered anew."""
+        """The rows in these periods, renumbered."""
         kept = filter(self.holds, rows)
         return [replace(row, id=number) for number, row in enumerate(kept)]
 
 
 def own_periods(queries: Sequence[LinearQuery], apart: int) -> NearPeriods:
-    """The periods that questions are about."""
+    """Periods of questions."""
     own = frozenset[int]().union(*(asked_periods(query, apart) for query in queries))
     return NearPeriods(own, apart)
 
 
 def linked(near: NearPeriods, periods_of_rows: Sequence[frozenset[int]]) -> NearPeriods:
-    """These periods, and those that rows link them to."""
+    """These periods and all that rows link to them."""
     found, grown = near.periods, True
     while grown:
         linking = (periods for periods in periods_of_rows if not periods.isdisjoint(found))
@@ -212,17 +207,17 @@ _MOST_BESIDE = 100
 
 @dataclass(frozen=True)
 class SummedCells(Measurement):
-    """The sum of some cells of one table, as a row: its noise is a sum of Laplace variables.
+    """A sum of cells of one table, as a row: its noise is a sum of Laplace variables.
 
     Args:
-        n_cells: how many; `alpha_nano` is that of each.
+        n_cells: number of cells; `alpha_nano` is that of each.
     """
 
     n_cells: int
 
     @property
     def n_summed(self) -> int:
-        """How many independent Laplace variables its noise is the sum of."""
+        """Number of independent Laplace variables in the noise."""
         return self.n_cells
 
     @cached_property
@@ -232,17 +227,17 @@ class SummedCells(Measurement):
 
     @cached_property
     def lattice_allowance(self) -> float:
-        """Bound on what the lattice changes of the continuous law of all cells together."""
+        """Bound on the lattice's effect on the continuous law of all cells together."""
         return float(self.step) * self.n_cells
 
 
 @dataclass(frozen=True)
 class Merging:
-    """What is merged for one question, or for some together.
+    """The merged tables of one question, or of several together.
 
     Args:
-        as_they_are: the rows.
-        tables: each table with the partition that its cells are merged to.
+        as_they_are: rows, not merged.
+        tables: each table with its merged partition.
     """
 
     as_they_are: Sequence[Measurement]
@@ -258,10 +253,10 @@ class Merging:
         near: NearPeriods | None = None,
         refines: bool = False,
     ) -> Merging | None:
-        """What is merged; None where that leaves more rows than `most`, of `near` alone.
+        """The merged rows of `near`; None if more than `most` are left.
 
         Args:
-            refines: whether parts of tables tell values apart, too.
+            refines: whether parts of tables separate values, too.
         """
         rows = [one for one in measurements if isinstance(one, Measurement)]
         if len(rows) > most:
@@ -299,17 +294,17 @@ def merged_rows(
     *,
     refines: bool = False,
 ) -> list[Measurement]:
-    """The rows and merged cells of all in reach, or else of as much as there is room for.
+    """Rows and merged cells of all measurements in reach, or as many as fit.
 
-    The used ones come first, and then the others in the order of their noise, the least first.
+    The used ones come first, then the others, least noise first.
 
     Args:
-        used: ids of those that must be among them.
-        near: the only periods that rows and cells are wanted of; None for all.
-        refines: whether parts of tables tell values apart, too.
+        used: ids that must be included.
+        near: the only periods of rows and cells; None for all.
+        refines: whether parts of tables separate values, too.
 
     Returns:
-        Numbered from 0; none where the used ones alone are too many.
+        Numbered from 0; none if the used ones alone are too many.
     """
     measurements = [m for m in reach.of(queries) if near is None or near.holds(m)]
     first = [one for one in measurements if one.id in used]
@@ -331,10 +326,10 @@ def merged_rows(
 def finest_and_others(
     queries: Sequence[LinearQuery], reach: Reach, used: Set[int]
 ) -> tuple[TableMeasurement, Beside]:
-    """The largest table that is used, and what may bear on the questions beside it.
+    """The largest used table, and other measurements that may bear on the questions.
 
-    Of other tables the cells are merged until they are sums of its cells. A row may be the same
-    noise as a cell with more added. So no table is merged of which some row is a cell.
+    Cells of other tables are merged until they are sums of its cells. A row may repeat a cell's
+    noise. So no table that has a row as a cell is merged.
 
     Raises:
         ValueError: no table is used.
@@ -372,7 +367,7 @@ def _large(
 
 
 def _common(partition: ProductPartition, finest: ProductPartition) -> ProductPartition:
-    """A partition that both refine: per attribute the coarser parts, or one part if none is."""
+    """A partition that both refine: per attribute the coarser parts, else one part."""
     own = {parts.axis: parts.dense for parts in partition.axes}
     labels = dict[int, IntArray]()
     for parts in finest.axes:
@@ -387,7 +382,7 @@ def _common(partition: ProductPartition, finest: ProductPartition) -> ProductPar
 
 
 def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> ProductPartition:
-    """The partition with those parts of an attribute together that meet the same classes."""
+    """Merge parts of an attribute that meet the same classes."""
     labels = dict[int, IntArray]()
     for parts in partition.axes:
         dense = parts.dense
@@ -399,7 +394,7 @@ def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> 
 def _refined(
     classes: Mapping[int, IntArray], partitions: Sequence[ProductPartition]
 ) -> dict[int, IntArray]:
-    """The coarsest classes within these that tables have equally many values of in like parts."""
+    """The coarsest refinement of which like parts of tables have equally many values."""
     by_axis: dict[int, dict[AxisClasses, None]] = {}
     for parts in itertools.chain.from_iterable(one.axes for one in partitions):
         by_axis.setdefault(parts.axis, {})[parts] = None
@@ -411,7 +406,7 @@ def _refined(
 
 
 def _refined_axis(classes: IntArray, partitions: Sequence[IntArray]) -> IntArray:
-    """The same of one attribute, shape (size,); part -1 is a kind of its own."""
+    """The refined classes of one attribute, shape (size,); part -1 is a separate kind."""
     # Parts of one value each tell no more apart than their classes.
     told = [parts for parts in partitions if parts.max() + 1 < np.count_nonzero(parts >= 0)]
     # Values that are alike in everything stay alike: one stands for them, with their number.
@@ -428,17 +423,17 @@ def _refined_axis(classes: IntArray, partitions: Sequence[IntArray]) -> IntArray
 
 
 def _together(*labels: IntArray) -> IntArray:
-    """A label per value, equal where all of these are."""
+    """Label values so that labels are equal if all given ones are."""
     return np.asarray(np.unique(np.stack(labels), axis=1, return_inverse=True)[1].ravel())
 
 
 def kinds_of(parts: IntArray, classes: IntArray, sizes: IntArray | None = None) -> IntArray:
-    """A kind per part, equal where it meets the same classes; the last is of part -1.
+    """Kind of each part, equal for parts that meet the same classes; the last is of part -1.
 
     Args:
         parts, classes: shape (n,).
-        sizes: how many values each of the n stands for; with it only parts with equally many of
-            each class are of one kind.
+        sizes: number of values that each of the n stands for; parts of one kind then have equally
+            many of each class.
     """
     n, met, inside = int(parts.max()) + 1, dict[bytes, int](), parts >= 0
     pairs, places = np.unique(
@@ -454,13 +449,13 @@ def kinds_of(parts: IntArray, classes: IntArray, sizes: IntArray | None = None) 
 
 
 def _summed(table: TableMeasurement, coarse: ProductPartition) -> Iterator[Measurement]:
-    """The cells of a coarser partition, each the sum of cells of the table."""
+    """Cells of a coarser partition, as sums of the table's cells."""
     for cell, (total, count) in enumerate(zip(*_sums(table, coarse), strict=True)):
         yield sum_of(coarse.row(cell), table, total, count)
 
 
 def _sums(table: TableMeasurement, coarse: ProductPartition) -> tuple[list[int], list[int]]:
-    """Per cell of a coarser partition the sum of the table's indices there, and their number."""
+    """Sum of the table's indices, and number of cells, per cell of a coarser partition."""
     totals, counts = [0] * coarse.n_cells, [0] * coarse.n_cells
     for place, index in zip(cells_of(table.partition, coarse).tolist(), table.indices, strict=True):
         totals[place] += index
@@ -469,7 +464,7 @@ def _sums(table: TableMeasurement, coarse: ProductPartition) -> tuple[list[int],
 
 
 def sum_of(row: LinearQuery, table: TableMeasurement, index: int, count: int) -> Measurement:
-    """The sum of so many cells of a table, as a row."""
+    """A sum of cells of a table, as a row."""
     step: Fraction = table.step
     if count == 1:
         return Measurement(table.id, row, "", table.alpha_nano, step, index)

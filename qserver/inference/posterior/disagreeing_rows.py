@@ -5,8 +5,8 @@ errors. Its law is log-concave, but not centred. Its mean is the same whatever t
 linear estimate, has no bias given the known sums, and has the least variance of all estimates that
 move with the truth.
 
-Neither the known sums nor the law of W given them depends on the truth. So an interval of a
-question that was fixed beforehand covers as it says for every truth, whatever the disagreements.
+Neither the known sums nor the law of W given them depends on the truth. So the interval of a
+question fixed in advance covers as stated for every truth and any disagreements.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class GivenPosterior:
         linear: an unbiased linear estimate, in the query's units.
         error: law of W less `shift`, in units of `unit` times the query's.
         shift: the known part of W, in the query's units.
-        unit: size of the query's unit in the error's; negative if it turns the law around.
+        unit: size of the query's unit in the error's; negative if it mirrors the law.
         allowance: bound on the error that lattice and floats add, >= 0.
     """
 
@@ -62,13 +62,13 @@ class GivenPosterior:
         )
 
     def low_at(self, probability: float) -> float:
-        """An end that q is below with at most this probability, in (0, 1/2); rounded outward."""
+        """Lower end: P(q < end) is at most this probability, in (0, 1/2); rounded outward."""
         tail = _log(probability)
         error = self.error.high(tail) if self.unit > 0.0 else self.error.low(tail)
         return math.nextafter(self._value(float(error[0])) - self.allowance, -math.inf)
 
     def high_at(self, probability: float) -> float:
-        """An end that q is above with at most this probability, in (0, 1/2); rounded outward."""
+        """Upper end: P(q > end) is at most this probability, in (0, 1/2); rounded outward."""
         tail = _log(probability)
         error = self.error.low(tail) if self.unit > 0.0 else self.error.high(tail)
         return math.nextafter(self._value(float(error[0])) + self.allowance, math.inf)
@@ -96,7 +96,7 @@ class GivenPosterior:
         return found.mirrored if self.unit > 0.0 else found
 
     def span(self, probability: float) -> CredibleInterval:
-        """Ends that q lies outside with about this probability, without the allowance."""
+        """Ends outside which q lies with about this probability, without the allowance."""
         log_tail = np.log([0.5 * probability])
         one, other = float(self.error.low(log_tail)[0]), float(self.error.high(log_tail)[0])
         ends = sorted((self._value(one), self._value(other)))
@@ -135,13 +135,13 @@ AnyPosterior = Posterior | GivenPosterior
 
 @dataclass(frozen=True)
 class Stated:
-    """A posterior with what must be said of it."""
+    """A posterior with its statement."""
 
     posterior: AnyPosterior
     statement: Statement
 
     def scaled(self, multiplier: Fraction) -> Stated:
-        """The same of `multiplier` times the query."""
+        """The stated posterior of `multiplier` times the query."""
         return Stated(self.posterior.scaled(multiplier), self.statement)
 
 
@@ -150,14 +150,14 @@ _OF_ALIKE = 0.3
 
 
 class ToState:
-    """A posterior that is computed when it is first wanted. Thread-safe.
+    """A posterior that is computed at its first use. Thread-safe.
 
-    It has all that it needs of the history. So whoever locks the history makes this under the lock,
-    and lets it be computed, which takes far longer, when the lock is free again.
+    It holds everything it needs of the history. So it is made quickly under the history's lock, and
+    computed, which takes far longer, after the lock is released.
 
     Args:
-        found: the posterior, or what finds it; that is called once, unless it raises.
-        is_alike: whether it is found together with those of others.
+        found: the posterior, or a function that finds it, called once unless it raises.
+        is_alike: whether it is found together with similar ones.
     """
 
     def __init__(self, found: Stated | Callable[[], Stated], *, is_alike: bool = False) -> None:
@@ -166,13 +166,13 @@ class ToState:
 
     @property
     def work(self) -> float:
-        """How long it takes to compute it, in laws of single numbers; 0 if it is found already."""
+        """Work to compute it, in laws of single numbers; 0 if already found."""
         if isinstance(self._found, Stated):
             return 0.0
         return _OF_ALIKE if self._is_alike else 1.0
 
     def stated(self) -> Stated:
-        """The posterior; another thread that wants the same one waits for it."""
+        """The posterior; other threads wait for it."""
         with self._lock:
             if not isinstance(self._found, Stated):
                 # What it is made from is large, and is dropped here.

@@ -4,12 +4,12 @@ Both algorithms compute P(abs(W) > h), and W is symmetric, so that a tail has ha
 its error. Draws are seeded by the scales alone, which are public: the same law is the same table
 for ever.
 
-The posterior of a query that is known to lie between two ends.
+*A prior with two ends.* With a flat prior between the ends the posterior is the law without them,
+truncated and divided by the mass left.
 
-With a flat prior between the ends the posterior is the law without them, cut there and divided by
-what is left. That is a Bayesian statement, and no frequency over repeated noise. The cut law is
-log-concave like the whole one, so its shortest interval is one interval, which may begin or end at
-a cut. Numerical errors of the whole law are divided by what is left as well.
+That is a Bayesian statement, not a frequency over repeated noise. The cut law is log-concave like
+the whole one, so its shortest interval is one interval, which may begin or end at a cut. Numerical
+errors of the whole law are divided by that mass as well.
 
 References:
     Xiao and Xiong (2012), algorithms 1 (Monte Carlo) and 2 (probability calculation). The narrowest
@@ -59,12 +59,12 @@ _N_SHARES, _LEAST_SHARE = 4000, 50
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """A law with what it was computed from.
+    """A law with its method's parameters.
 
     Args:
         law: of W.
         error: bound on the numerical error of a probability.
-        step, draws: those that were used; None for the other method.
+        step, draws: as used; None for the other method.
     """
 
     law: TableOfLaw
@@ -76,8 +76,8 @@ class Computed:
 def computed(scales: FloatArray, reading: Reading) -> Computed:
     """The law of a sum of Laplace variables by the reading's method, which is not `auto`.
 
-    A step or a number of draws that would take too long, or leave too large an error, is changed to
-    the nearest that does not: the answer says which was used.
+    A step or number of draws that takes too long, or is too inexact, is changed to the nearest
+    possible one; the answer states it.
 
     Args:
         scales: shape (n,), in the query's units; one is above 0.
@@ -105,7 +105,7 @@ def _by_convolution(key: bytes, step: float | None, error: float) -> Computed:
 
 
 def _step(scales: FloatArray, deviation: float, asked: float | None, error: float) -> float:
-    """The asked step, or one that is fine enough for the error, within what a lattice may hold."""
+    """The asked step, or one fine enough for the error, within the lattice's size limit."""
     least = max(deviation / _FINEST, _LENGTHS * float(scales.sum()) / _MOST_POINTS)
     wanted = _PART * error if asked is None else _ROUGHEST
     used = max(deviation / _COARSEST if asked is None else asked, least)
@@ -164,7 +164,7 @@ _N_HALVINGS = 45
 
 
 class ContradictedPriorError(InputError):
-    """The released answers leave next to nothing between the ends of a prior."""
+    """The released answers leave almost no probability between the ends of a prior."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -312,7 +312,7 @@ class CutPosterior:
         return self._most(tails.mirrored, self._cuts[1].mirrored)
 
     def _most(self, tails: Tails, cut: Tails) -> FloatArray:
-        """Upper bounds of the mass between a cut and places above it, divided by what is left."""
+        """Upper bounds of the mass between a cut and places above it, divided by the mass left."""
         by_errors = mass_between(cut, tails) + tails.error + cut.error
         by_tail = tails.most_below - np.maximum(0.0, cut.below - cut.error)
         found = np.maximum(0.0, np.minimum(by_errors, by_tail))
@@ -336,7 +336,7 @@ class CutPosterior:
         )
 
     def _places(self) -> FloatArray:
-        """Places over all that matters, dense where the density is largest."""
+        """Places over the relevant range, dense where the density is largest."""
         around = self.whole.span(1e-3 * LEAST_LEFT * self._left_over)
         low, high = max(self.low, around.low), min(self.high, around.high)
         top = min(max(self.whole.estimate, low), high)
@@ -347,7 +347,7 @@ class CutPosterior:
 
 
 def _best_start(places: FloatArray, before: FloatArray, after: FloatArray, tail: float) -> int:
-    """The place at which the shortest interval begins, nearly.
+    """Approximate start of the shortest interval.
 
     Args:
         before, after: masses below and above each place.
@@ -361,7 +361,7 @@ def _best_start(places: FloatArray, before: FloatArray, after: FloatArray, tail:
 
 
 def _last_that_fits(good: float, bad: float, fits: Callable[[float], bool]) -> float:
-    """The place nearest to `bad` that fits, by halving."""
+    """The fitting place nearest to `bad`, by bisection."""
     for _ in range(_N_HALVINGS):
         middle = 0.5 * (good + bad)
         if fits(middle):
@@ -385,7 +385,7 @@ _ROUGHEST_WITH_PRIOR = 0.05
 
 @dataclass(frozen=True)
 class AsRead:
-    """A posterior as it was asked to be read, with what must be said of it."""
+    """A posterior by the asked method and prior, with its statement."""
 
     posterior: AnyPosterior | CutPosterior
     statement: Statement
@@ -394,7 +394,7 @@ class AsRead:
 def read(stated: Stated, known: Posterior, reading: Reading) -> AsRead:
     """The posterior by the reading's method, cut by its prior.
 
-    Where a cut leaves so little that numerical errors become too large, the exact law of the
+    If a cut leaves so little that numerical errors become too large, the exact law of the
     estimate's error is cut instead, and the statement says so.
 
     Args:
@@ -402,8 +402,7 @@ def read(stated: Stated, known: Posterior, reading: Reading) -> AsRead:
         known: the law of the estimate's error, in the same units.
         reading: its prior has its ends.
 
-    Raises:
-        ContradictedPriorError: the prior leaves next to nothing.
+    Raises: ContradictedPriorError: the prior leaves almost nothing.
     """
     if known.is_exact:
         _check_exact(known, reading.prior)
@@ -421,7 +420,7 @@ def read(stated: Stated, known: Posterior, reading: Reading) -> AsRead:
 
 
 def _by_method(stated: Statement, known: Posterior, reading: Reading) -> Stated:
-    """The law of the estimate's error, which is the posterior where nothing disagrees."""
+    """The law of the estimate's error: the posterior without disagreements."""
     found = computed(known.laplace_scales, reading)
     law = "estimator" if stated.disagreements else stated.law
     posterior = GivenPosterior(known.estimate, found.law, 0.0, 1.0, known.allowance)
@@ -430,7 +429,7 @@ def _by_method(stated: Statement, known: Posterior, reading: Reading) -> Stated:
 
 
 def _cut(stated: Stated, prior: Prior) -> AsRead:
-    """The posterior between the prior's ends, with what its errors become."""
+    """The posterior between the prior's ends, with its errors."""
     found = CutPosterior(stated.posterior, *prior.ends)
     error = found.error
     # A narrow cut of an exact law is lost in rounding only where it leaves next to nothing.

@@ -1,4 +1,4 @@
-"""The posterior of an estimate by rows, of which some may be cells of tables."""
+"""The posterior of an estimate by rows and cells of tables."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _AS_GOOD, _NEARLY_AS_GOOD = 1.0 + 1e-6, 1.02
 
 @dataclass(frozen=True)
 class Wanted:
-    """The posterior that is wanted.
+    """A wanted posterior.
 
     Args:
         row: the question.
         known: the law of its estimate's error.
-        enough: numerical error of probabilities that is small enough.
+        enough: sufficient numerical error of probabilities.
     """
 
     row: LinearQuery
@@ -55,10 +55,10 @@ class Cells(ABC):
 
     @abstractmethod
     def together(self, wanted: Sequence[Wanted]) -> Together | None:
-        """All estimates by cells and rows alike; None if one is worse than is known, or not told.
+        """All estimates by cells and rows; None if one is worse than known, or not determined.
 
-        Given all disagreements a posterior does not depend on the weights. Where some measurement
-        is left out, it is taken only if it is as good as that of the estimate.
+        Given all disagreements a posterior does not depend on the weights. If a measurement is left
+        out, the posterior must be as good as the estimate's.
         """
 
     def stated(self, wanted: Wanted) -> Stated | None:
@@ -71,7 +71,7 @@ class CellsAndRows(Cells):
     """Rows, and cells of tables as rows. Thread-safe.
 
     Args:
-        make: factors the rows when they are first needed.
+        make: factors the rows at their first use.
         lock: held while they are used.
     """
 
@@ -81,7 +81,7 @@ class CellsAndRows(Cells):
         self._rows: RowsInPlay | None = None
 
     def together(self, wanted: Sequence[Wanted]) -> Together | None:
-        """By weights of least variance on all of them."""
+        """All estimates by weights of least variance."""
         with self._lock:
             rows = self._in_play()
             found = list[_Least]()
@@ -111,7 +111,7 @@ def rows_in_play(made: Sequence[Measurement], most_records: int) -> RowsInPlay:
 
 @dataclass(frozen=True, eq=False)
 class _Least:
-    """Weights of least variance on rows, with the variance and the allowance but for the sum."""
+    """Weights of least variance on rows, with the variance and the allowance without the sum's."""
 
     ids: list[int]
     weights: FloatArray
@@ -134,7 +134,7 @@ class _Least:
         return tuple((i, w) for i, w in zip(self.ids, weights, strict=True) if w)
 
     def is_as_good_as(self, known: Posterior) -> bool:
-        """Whether no better estimate is known."""
+        """Whether this estimate is as good as the known one."""
         return self.variance <= _AS_GOOD * float(np.square(known.scales).sum())
 
     def sum(self, answers: Sequence[float]) -> WeightedSum:
@@ -144,10 +144,10 @@ class _Least:
 
 
 class ManyAlike:
-    """The posteriors of questions that are alike, all found when the first is wanted. Thread-safe.
+    """The posteriors of similar questions, all computed at the first use of one. Thread-safe.
 
     Args:
-        make: what is merged for them.
+        make: makes their merged rows.
         most_records: public cap on the number of records.
     """
 
@@ -190,17 +190,17 @@ class ManyAlike:
 
 
 class CellsOfTable(Cells):
-    """The cells of a table, of which all else are sums. Thread-safe.
+    """The cells of a table that has all other measurements as sums. Thread-safe.
 
     Args:
-        make: makes the table, and what may bear on the questions beside it, when they are needed.
+        make: makes the table and the other measurements, at their first use.
     """
 
     def __init__(self, make: Callable[[], tuple[TableMeasurement, Beside]]) -> None:
         self._make = make
 
     def together(self, wanted: Sequence[Wanted]) -> Together | None:
-        """By the cells of the table alone, and what is known of their errors."""
+        """All estimates by the cells of the table, and the known sums of their errors."""
         found = by_finest([one.row for one in wanted], *self._make())
         if found is None:
             return None
@@ -212,11 +212,11 @@ class CellsOfTable(Cells):
 
 
 def stated(found: Together, wanted: Wanted) -> Stated:
-    """The posterior of the one question of `found`, around the estimate that is known.
+    """The posterior of the one question of `found`, around the known estimate.
 
     Raises:
-        EvaluationError: the law's numerical error is too large to be of use, or the estimate's
-            allowance is.
+        EvaluationError: the law's numerical error, or the estimate's allowance, is too large to be
+            of use.
     """
     given = found.sums.reduced()
     estimate = WeightedSum(float(found.estimates[0]), float(found.allowances[0]))
@@ -232,7 +232,7 @@ def _around(
     Args:
         estimate: the other one.
         law: of its error less `shift`; None if no disagreement bears on it.
-        n: how many disagreements do.
+        n: number of disagreements that bear on it.
     """
     known = wanted.known
     if law is None:

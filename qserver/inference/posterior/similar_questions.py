@@ -1,12 +1,11 @@
-"""The posteriors of many questions that are alike, found at once.
+"""The posteriors of many similar questions, computed at once.
 
-The cells of a GROUP BY differ in the names of values alone: what is merged for each of them
-(`merged`) is the same rows with the same noise, and other answers. So rows are combined for the
-first of them, weights and known sums serve all, and what is known is linear in the answers.
+The cells of a GROUP BY differ only in the names of values: their merged rows have the same noise,
+and other answers. So rows are combined once, for the first question; weights and known sums serve
+all, and known values are linear in the answers.
 
-Values of an attribute are numbered by what the question, the rows and the tables tell of them, and
-not by their order. Questions with equal tables of these are alike; where some get other numbers all
-the same, no more is lost than time.
+Values of an attribute are numbered by the question, the rows and the tables, not by their order.
+Questions with equal tables of numbers are similar; a missed similarity costs only time.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ _MOST_SUM: Final = 1 << 53
 
 @dataclass(frozen=True, eq=False)
 class AxisShape:
-    """How the values of one attribute are told apart.
+    """How the values of one attribute are separated.
 
     Args:
-        key: equal where only the names of values differ.
-        kinds: the kind of each part, by place of the table among those of the history.
+        key: equal if only the names of values differ.
+        kinds: of each part, by the table's place in the history.
     """
 
     key: Hashable
@@ -50,7 +49,7 @@ class AxisShape:
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """Merged rows of questions that are alike.
+    """Merged rows of similar questions.
 
     Args:
         rows: numbered from 0, with answers that are the largest of all questions by size.
@@ -62,7 +61,7 @@ class Alike:
 
 
 class Shapes:
-    """What is merged for questions on one history.
+    """Merged rows of questions on one history.
 
     Args:
         measurements: those in reach of the questions.
@@ -89,7 +88,7 @@ class Shapes:
         return {*of_tables, *of_rows}
 
     def key(self, row: LinearQuery) -> Hashable:
-        """Equal for questions that are alike."""
+        """Key of similar questions."""
         axes = self._axes_of_history.union(*(term.by_axis for term in row.terms))
         told = tuple((axis, self._axis(row, axis).key) for axis in sorted(axes))
         return tuple(term.coefficient for term in row.terms), told
@@ -125,7 +124,7 @@ class Shapes:
         return {axis: tuple(of) for axis, of in found.items()}
 
     def alike(self, rows: Sequence[LinearQuery]) -> Alike | None:
-        """What is merged for questions with one key; None where that are too many rows."""
+        """Merged rows of questions with one key; None if they are too many."""
         found: list[Measurement] = list(self._rows)
         answers = [np.tile([one.value_float for one in found], (len(rows), 1))]
         for i, table in enumerate(self._tables):

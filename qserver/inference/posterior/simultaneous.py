@@ -1,10 +1,9 @@
 """Intervals of several numbers that all hold at once, by the law of all of them together.
 
-Given what released answers disagree about, the numbers have a posterior together, of which a chain
-makes draws; under Gaussian noise they are normal together. In each draw some number is the
-farthest from its mean, in units of the half-width that was asked of it. All intervals are the asked
-ones times the factor that this stays below, in as many draws as the confidence says and the error
-of the draws adds.
+Given the disagreements, the numbers have a joint posterior, sampled by a chain; under Gaussian
+noise they are jointly normal. In each draw one number is farthest from its mean, in units of its
+asked half-width. All asked intervals are multiplied by one factor: the quantile of this distance at
+the confidence plus the draws' error.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ _ZERO, _SEED = 1e-9, 18
 def normal_factor(
     found: Together, reaches: FloatArray, *, missed: float, one_sided: bool = False
 ) -> float:
-    """The factor, at most 1, on the intervals of normal numbers with which all hold at once.
+    """The factor, at most 1, on the intervals of normal numbers so that all hold at once.
 
-    The lesser of two figures. Of draws of the greatest error, in reaches, so many are within as
-    the chance and twice the draws' error say. And the errors, each over its deviation, are unit
-    combinations of r independent normal variables: none is more than the root of their squares'
-    sum, whose law is chi-square.
+    The smaller of two bounds. One is a quantile of drawn greatest errors, in reaches, with twice
+    the draws' standard error. For the other, errors over their deviations are unit combinations of
+    r independent normal variables: none exceeds the root of the sum of squares, which is
+    chi-square.
 
     Args:
-        found: its errors are normal; what answers disagree about tells nothing of them.
+        found: its errors are normal, and disagreements do not bear on them.
         reaches: half-widths less allowances, in records, > 0, shape (m,).
-        missed: chance that some interval misses; with `one_sided` on the one side.
+        missed: chance that some interval misses; on one side with `one_sided`.
     """
     deviations = np.linalg.norm(found.sums.weights, axis=1)
     units = found.sums.weights / deviations[:, None]
@@ -80,7 +79,7 @@ class HeldAtOnce:
         half_widths: of the numbers, in records.
         error: of the confidence, allowed for in the half-widths.
         attained: the confidence that the asked intervals hold at once, without its error.
-        disagreements: how many bear on the numbers.
+        disagreements: number that bear on the numbers.
     """
 
     half_widths: tuple[float, ...]
@@ -99,7 +98,7 @@ _MOST_KNOWN = 16
 def held_at_once(
     found: Together, means: Sequence[float], half_widths: Sequence[float], confidence: float
 ) -> HeldAtOnce | None:
-    """The asked intervals, all times one factor, so that all hold at once with the confidence.
+    """The asked intervals times one factor, so that all hold at once with the confidence.
 
     Args:
         means: of the numbers' posteriors, in records.
@@ -107,8 +106,8 @@ def held_at_once(
         confidence: that all hold at once.
 
     Returns:
-        None where nothing disagrees, where too many answers do for a chain, where too few draws
-        tell of so high a confidence, or where floats fail.
+        None without disagreements, with too many for a chain, with too few draws for the
+        confidence, or if floats fail.
     """
     known, asked = _known.setdefault(found, OrderedDict()), (*means, *half_widths, confidence)
     if asked not in known:
@@ -143,7 +142,7 @@ def _held(
 
 
 def _least_factor(drawn: FloatArray, confidence: float) -> tuple[float, float] | None:
-    """The least factor not passed in as many draws as the confidence and its error say; both."""
+    """The least factor within the quantile of the draws, and the confidence's error."""
     ordered = np.sort(drawn, axis=None)
     _, error = _share_within(drawn, float(ordered[math.ceil(confidence * len(ordered)) - 1]))
     n_within = math.ceil((confidence + error) * len(ordered))
@@ -153,7 +152,7 @@ def _least_factor(drawn: FloatArray, confidence: float) -> tuple[float, float] |
 
 
 def _share_within(drawn: FloatArray, factor: float) -> tuple[float, float]:
-    """The share of draws within a factor, and its error: at least that of chance."""
+    """The share of draws within a factor, and its standard error."""
     shares = (drawn <= factor).mean(axis=1)
     share = float(shares.mean())
     by_chains = float(shares.std(ddof=1)) / math.sqrt(N_CHAINS)

@@ -1,4 +1,4 @@
-"""A quantile of a numeric attribute, or an extreme, and where it lies by counts at thresholds.
+"""A quantile or an extreme of a numeric attribute, bracketed by counts at thresholds.
 
 For a threshold v let D(v) be the number of values up to v less the part p of all values. It rises
 with v, from -p N before the first value to (1 - p) N. All usual definitions of the p-quantile agree
@@ -8,18 +8,18 @@ on this:
 
 where a and b are values of the data, and b - 1 the threshold before b: the definitions differ by
 less than one record. So a and b are fixed before any noise is drawn. Of the thresholds that history
-knows, let a' be the first from a on, and b' the last before b. As D rises, D(a') >= -1 and
-D(b') <= 1. The interval goes from the threshold before the first one whose upper end is at least -1
-to the one after the last whose lower end is at most 1. It begins above a only if the upper end of
-D(a') is too low, and ends below b only if the lower end of D(b') is too high. Each happens with
-half of the miss probability. The other thresholds need not hold at the same time, however many.
-But a threshold that is told far less exactly than another does not undo what that one says.
+knows, let a' be the first from a on, and b' the last before b. As D rises, D(a') >= -1 and D(b') <=
+1. The interval goes from the threshold before the first one whose upper end is at least -1 to the
+one after the last whose lower end is at most 1. It begins above a only if the upper end of D(a') is
+too low, and ends below b only if the lower end of D(b') is too high. Each happens with half of the
+miss probability. The other thresholds need not hold at the same time, however many. But an inexact
+threshold does not override a far more exact one.
 
 For p = 0, D(v) is the number of values up to v, and 0 before the least value a. The interval goes
 from the first value of all to the one after the last threshold whose lower end is at most 0, and
-misses a only as above, at that end. Up to there some record surely lies, and that is the value that
-is given. Whether one lies below it no count with noise can tell. For p = 1, -D(v) is the number of
-values behind v, and all is the same from the other end.
+misses a only as above, at that end. Up to there some record surely lies, and that value is
+reported. No noisy count can tell whether one lies below it. For p = 1, -D(v) is the number of
+values above v; the rest is mirrored.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Quantile(Asked):
 
     @property
     def n_bins(self) -> int:
-        """How many bins there are."""
+        """Number of bins."""
         return len(self.lows)
 
     @property
@@ -65,17 +65,17 @@ class Quantile(Asked):
 
     @property
     def levels(self) -> Levels:
-        """What suffices of D: an extreme may be passed over that few records have."""
+        """Sufficient levels of D; an extreme of few records may be missed."""
         return Levels.sought(self.p, self.most_beyond)
 
     @property
     def most_beyond(self) -> float:
-        """Fewer records than these may lie beyond an extreme that is given."""
+        """Bound on the records beyond a reported extreme."""
         return max(2.0 * self.half_width, RECORD)
 
     @cached_property
     def reach(self) -> FloatArray:
-        """Per bin the first bin after those that an interval as asked may hold from there on."""
+        """Per bin the first bin beyond an asked interval that starts there."""
         if self.is_extreme:
             return np.arange(1.0, self.n_bins + 1.0)
         room = 2.0 * self.half_width * (1.0 + _ROUNDING)
@@ -97,13 +97,12 @@ BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
-    """What history says of D, by threshold; each number has shape (k,).
+    """D by threshold, from history; arrays of shape (k,).
 
     Args:
         stops: a threshold is the number of bins up to it; rising, from 0 to all of them.
         means: estimates of D.
-        lows, highs: the ends of its interval, each missed with half the probability that the
-            number may miss with.
+        lows, highs: ends of its interval, each missed with half the number's miss probability.
     """
 
     stops: tuple[int, ...]
@@ -113,12 +112,12 @@ class Thresholds:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is known but how many records there are."""
+        """Whether only the number of records is known."""
         return len(self.stops) == 2
 
     @cached_property
     def rising(self) -> FloatArray:
-        """Estimates of D that never fall, as it does not."""
+        """Monotone estimates of D."""
         up = np.maximum.accumulate(self.means)
         down = np.minimum.accumulate(self.means[::-1])[::-1]
         return np.asarray((up + down) / 2.0)
@@ -138,7 +137,7 @@ class Thresholds:
         return Bracket(self.stops[min(first, last)], self.stops[max(first, last)])
 
     def at(self, stops: FloatArray) -> FloatArray:
-        """D at other thresholds, as if it rose evenly between those that are known."""
+        """D at other thresholds, interpolated linearly."""
         return np.asarray(np.interp(stops, self.stops, self.rising))
 
 
@@ -147,25 +146,25 @@ def _places(chosen: BoolArray) -> list[int]:
 
 
 def _vetoed(i: int, others: BoolArray, their_room: FloatArray, room: FloatArray) -> bool:
-    """Whether some others that say the contrary are about as exact."""
+    """Whether contrary thresholds are about as exact."""
     return bool((others & (their_room <= _AS_EXACT * room[i])).any())
 
 
 @dataclass(frozen=True)
 class Bracket:
-    """The bins from `start` to before `stop`."""
+    """The bins from `start` up to `stop`, exclusive."""
 
     start: int
     stop: int
 
     @property
     def n_bins(self) -> int:
-        """How many these are."""
+        """Number of bins in it."""
         return self.stop - self.start
 
 
 def crossing(known: Thresholds, level: float) -> float:
-    """Where D passes a level by its estimates, as if it rose evenly between thresholds."""
+    """Place where D passes a level, interpolated linearly between thresholds."""
     rising = known.rising
     i = int(np.searchsorted(rising, level, side="left"))
     if i == 0:

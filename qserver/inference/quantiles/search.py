@@ -1,10 +1,10 @@
-"""Which table to measure next so that a number is told as exactly as asked, and when to stop.
+"""The next table to measure for a number by places in order, and when to stop.
 
 A table is the counts of *below | blocks of values | above*. They are disjoint, so a record loses
-what it loses by one of them. The first has blocks of the whole range. Its answers say about where
-the quantile lies and how many records are near it, and so which table would tell it. That may have
-few blocks, since nothing is lost by one that misses: the interval follows from all thresholds that
-history knows. A table that would cost many times what was paid so far waits for one between.
+what it loses by one of them. The first has blocks of the whole range. Its answers roughly locate
+the quantile and the density of records near it, and so choose a sufficient table. That may have few
+blocks, since a miss loses nothing: the interval uses all known thresholds. Before a table that
+costs many times the spending so far, one in between is measured.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Table:
 def state_of(
     number: Quantile, known: Thresholds, *, size: float, size_at_most: float, has_record: bool
 ) -> State:
-    """Whether a number is to be measured further, by what is known of it.
+    """Whether a number needs more measurements.
 
     Args:
-        has_record: whether there surely is one.
+        has_record: whether at least one record is certain.
     """
     if number.is_extreme and not has_record:
         most = known.highs[-1] if number.p == 0.0 else -known.lows[0]
@@ -87,7 +87,7 @@ def state_of(
 
 
 def step_of(n_bins: int) -> int:
-    """How many bins the blocks of the first table have: a power of two."""
+    """Bins per block of the first table: a power of two."""
     return 1 << max(0, math.ceil(math.log2(n_bins / BLOCKS)))
 
 
@@ -98,9 +98,9 @@ def rough_table(number: Quantile, most_records: float) -> Table:
 
 
 def table_at_most(number: Quantile) -> Table:
-    """The table that is asked at most: for the least records, spread evenly over the range.
+    """The largest table of the search, for the quote: for the fewest records, spread evenly.
 
-    For an extreme it is for the counts up to a few blocks.
+    For an extreme it has the counts up to a few blocks.
     """
     if number.is_extreme:
         room, times = number.half_width, _EXTREME_TABLES
@@ -117,10 +117,10 @@ def _first_stops(number: Quantile) -> tuple[int, ...]:
 
 
 def next_table(number: Quantile, known: Thresholds | None, most_records: float) -> Table:
-    """The table to measure next; the first one where no threshold is known.
+    """The table to measure next; the first one if no threshold is known.
 
     Args:
-        most_records: that there can be.
+        most_records: possible at most.
     """
     first = rough_table(number, most_records)
     if known is None or known.is_whole:
@@ -143,15 +143,15 @@ def next_table(number: Quantile, known: Thresholds | None, most_records: float) 
 
 
 def _zoomed(number: Quantile, found: Bracket) -> tuple[int, ...]:
-    """Blocks of the bins that the number may lie in."""
+    """Blocks of the bins that may contain the number."""
     return _stops(found.start, found.stop, step_of(found.n_bins), number.n_bins)
 
 
 def raised(number: Quantile, table: Table, known: FloatArray) -> Table:
-    """The table, at a rate that tells something new.
+    """The table, at a rate that improves on history.
 
     Args:
-        known: half-widths of its counts by history, infinite where it does not give one.
+        known: half-widths of its counts by history, infinite if not given.
     """
     longest = float(known.max(initial=0.0))
     if not math.isfinite(longest) or number.unit / table.rate <= longest * _SHORTER:
@@ -167,7 +167,7 @@ def _room(number: Quantile, known: Thresholds) -> float:
 
 
 def _rate(number: Quantile, below: float, above: float, room: float) -> float:
-    """The rate at which D, of so many counts below and above, is told to +-room."""
+    """The rate that gives D, of this number of counts below and above, a half-width of `room`."""
     squares = (1.0 - number.p) ** 2 * below + number.p**2 * above
     if number.is_extreme:
         squares = max(squares, 1.0)
@@ -175,7 +175,7 @@ def _rate(number: Quantile, below: float, above: float, room: float) -> float:
 
 
 def _last_tables(number: Quantile, known: Thresholds, room: float) -> Iterator[_Foretold]:
-    """Tables that may tell the quantile, with what they cost until one does."""
+    """Tables that may locate the quantile, with their expected total cost."""
     spread = room * math.sqrt(2.0) / number.unit
     level = number.levels.middle
     middle, low, high = (crossing(known, level + shift * spread) for shift in (0.0, -1.0, 1.0))
@@ -197,7 +197,7 @@ def _last_tables(number: Quantile, known: Thresholds, room: float) -> Iterator[_
 
 @dataclass(frozen=True)
 class _Foretold:
-    """A table, and what a record is expected to lose by it and others until one tells."""
+    """A table, and the expected total loss of a record until one suffices."""
 
     table: Table
     cost: float
@@ -206,7 +206,7 @@ class _Foretold:
 def _foretold(
     number: Quantile, known: Thresholds, stops: tuple[int, ...], spread: float
 ) -> _Foretold:
-    """The rate that costs least, where a table that does not tell is followed by one as dear."""
+    """The rate of least cost, if a failed table is followed by an equally costly one."""
     d = known.at(np.array(stops, dtype=float))
     rates = sorted(_rate_at(number, stops, d + shift * spread) for shift in _SHIFTS)
     costs = [rate * len(rates) / (i + 1) for i, rate in enumerate(rates)]
@@ -215,7 +215,7 @@ def _foretold(
 
 
 def _rate_at(number: Quantile, stops: tuple[int, ...], d: FloatArray) -> float:
-    """The rate at which a table tells the quantile, where D is so."""
+    """The rate at which a table locates the quantile, for a given D."""
     at, k = np.array(stops), len(stops) - 1
     # Per first bin the last threshold that an interval as asked reaches.
     last = np.searchsorted(at, number.reach[at[:-1]], side="right") - 1

@@ -59,7 +59,7 @@ class Play:
     """Rows in play. Not safe for concurrent use.
 
     Args:
-        first: noise and answers of the rows that were factored, when they were.
+        first: noise and answers of the factored rows, at that time.
         alphas: 1 / b of these rows in nano-epsilon per record, shape (n,).
         rows: the same rows by corner.
         base: the same rows, factored.
@@ -100,7 +100,7 @@ class Play:
         return cls(first, alphas, rows, Base(matrix, scales, np.array(group, dtype=np.int64)))
 
     def state(self) -> State:
-        """What `from_state` needs: the rows that were factored, without those that came since."""
+        """State that `from_state` reads: the factored rows, without newer ones."""
         first, base = self._first, self._base
         arrays = {
             "ids": first.ids,
@@ -115,7 +115,7 @@ class Play:
 
     @classmethod
     def from_state(cls, state: State) -> Play:
-        """The rows as they were when they were factored."""
+        """Restore the rows as they were factored."""
         own, rows = state.part("own"), RowMatrix.from_state(state.part("rows"))
         first = RowNoise(*(own.arrays[name] for name in ("ids", "scales", "steps", "answers")))
         matrix, nothing = rows.matrix(own.head["n_corners"]), np.zeros(0, dtype=np.int64)
@@ -162,7 +162,7 @@ class Play:
         return found
 
     def take_in(self, measurement: Measurement, vector: CornerVector) -> None:
-        """Add a row, or lower its noise; it is noted in `left_out` where floats do not know how."""
+        """Add a row, or lower its noise; noted in `left_out` if floats cannot."""
         number, place = measurement.id, self._place.get(measurement.id)
         if place is None:
             if self.grown.add(vector, measurement.scale * vector.unit):
@@ -187,13 +187,13 @@ class Play:
         self.left_out.add(number)
 
     def directions(self, weights: FloatArray) -> FloatArray | None:
-        """Weights on rows as measured that give nothing of the truth; None if these are many.
+        """Weights on rows as measured that sum to zero in the truth; None if many.
 
-        What a row and its refinement differ by is nothing but rounding, and is none of them: taken
-        for a sum of errors it would say that an error is known.
+        The difference of a row and its refinement is excluded: it is only rounding, and as a sum of
+        errors would claim a known error.
 
         Args:
-            weights: the rows in whose reach they are, shape (n,).
+            weights: of the rows that set the reach, shape (n,).
 
         Returns:
             shape (k, n), orthonormal in sum of weight^2 b^2.
@@ -216,11 +216,11 @@ class Play:
         counts: Counts,
         answers: FloatArray | None = None,
     ) -> KnownSums | None:
-        """An error by weights on rows in play, and all sums of errors that bear on it.
+        """An error by weights on rows in play, and all known sums that bear on it.
 
         Args:
-            weights: of one error, or of several together.
-            answers: of several histories that differ in them alone, by id, shape (b, any).
+            weights: of one error, or of several.
+            answers: of several histories that differ only in them, by id, shape (b, any).
 
         Returns:
             None if too many rows are in reach of these.
@@ -243,12 +243,12 @@ class Play:
         return KnownSums(found * scales, directions[:, used] * scales, values, of_errors)
 
     def in_reach(self, ids: Iterable[int]) -> list[int]:
-        """Ids of the rows that depend on each other and on some of these rows in play."""
+        """Ids of the rows in play that depend on some of these."""
         places = np.array([self._place[i] for i in ids], dtype=np.intp)
         return [int(i) for i in self._ids.view[self.grown.in_reach(places)]]
 
     def noisy(self, ids: Iterable[int], counts: Counts) -> ManyRows:
-        """Those of these rows in play that have noise, modulo public rows."""
+        """The noisy ones of these rows in play, modulo public rows."""
         noise, matrix, units = self.noise, self.rows.whole, self.rows.units
         places = np.array([self._place[i] for i in ids], dtype=np.intp)
         places = places[noise.scales[places] > 0.0]
@@ -301,7 +301,7 @@ class Work:
     solve: Callable[[Sums], FloatArray]
 
     def with_new(self, vector: CornerVector) -> Work:
-        """The same with the query itself as a row, which corrections do not use."""
+        """This work with the query itself as a row, which corrections do not use."""
         rows = self.rows.tried()
         rows.append(vector)
         answers, ids = np.append(self.answers, 0.0), [*self.ids, NEW]

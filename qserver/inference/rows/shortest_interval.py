@@ -59,7 +59,7 @@ def _safe_half_width(scales: FloatArray, confidence: float, law: NoiseLaw) -> fl
 def safe_half_width_of_tail(scales: FloatArray, tail: float, law: NoiseLaw) -> float:
     """Half-width that the sum exceeds with at most the probability `tail`, rounded up.
 
-    It keeps its accuracy for tails too small to be told from 0 by their confidence.
+    It stays accurate for tails whose confidence rounds to 1.
     """
     if tail >= LEAST_BY_CONFIDENCE:
         return safe_half_width(scales, 1.0 - tail, law)
@@ -83,7 +83,7 @@ def _cached_lately(scales: bytes, confidence: float, law: NoiseLaw) -> float:
 
 
 def least_half_width(deviation: float, confidence: float) -> float:
-    """Less than the half-width of any sum of Laplace variables with this standard deviation.
+    """Lower bound of the half-width of any sum of Laplace variables with this standard deviation.
 
     The sum is normal given a variance T, a sum of exponential variables. Its rate of failure rises,
     so P(T > t) >= exp(-t / E T) for t < E T (Barlow and Proschan 1965, theorem 4.4). With
@@ -112,10 +112,10 @@ def _least_ratio(confidence: float) -> float:
 
 @dataclass(frozen=True)
 class Tail:
-    """Half-width of a choice of weights, with its allowance.
+    """Half-width of weights, with its allowance.
 
     Args:
-        a: how far along each direction from least variance.
+        a: steps along each direction from least variance.
         half_width: in records, allowances included.
         allowance: the part of it for lattice and floats.
     """
@@ -128,7 +128,7 @@ class Tail:
 class TailProblem:
     """Half-width at `confidence` as a function of the a of `Combinations`, under Laplace noise.
 
-    Under Gaussian noise least variance has the shortest interval, and nothing is searched for.
+    Under Gaussian noise least variance has the shortest interval, without a search.
     """
 
     def __init__(self, combinations: Combinations, confidence: float) -> None:

@@ -146,7 +146,7 @@ class PresentTables:
         return self._present.pattern(query)
 
     def likeness(self, query: Primitive) -> Hashable:
-        """Equal for rows of which any blocks say as much: as the cells of a GROUP BY."""
+        """Key of rows that any blocks answer equally well, as the cells of a GROUP BY."""
         pattern = self.pattern(query) if self._present.covers(query.row) else None
         return None if pattern is None else likeness(pattern)
 
@@ -269,7 +269,7 @@ class MeasuredTables(PresentTables):
         return lattice_through(self.lattice, self._regular, live, new)
 
     def seen_on(self, lattice: Lattice) -> MeasuredTables:
-        """The same tables as blocks of another lattice, for plans; without stored answers."""
+        """View the tables as blocks of another lattice, for plans; without stored answers."""
         if lattice is self.lattice:
             return self
         for view in self._views:

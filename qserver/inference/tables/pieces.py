@@ -1,15 +1,13 @@
 """Measured tables in pieces: of data that arrive over time each arrival adds a piece.
 
-A piece is a table of its own, of the periods that it was bought for: its cells have chains and
-charges of their own. Pieces with the same other attributes are one table with more cells. They
-have one alpha, since they are bought at the alpha in force and raised together; while they are
-being raised, the least one counts for all.
+A piece is a separate table of the periods that it was bought for: its cells have their own chains
+and charges. Pieces with the same other attributes are one table with more cells. They have one
+alpha, since they are bought at the alpha in force and raised together; while they are being raised,
+the least one counts for all.
 
-Measured tables as blocks of one lattice, and the history of their alphas.
-
-Each table that is measured or refined makes a new state of the alphas. The states are public. An
-answer used the weights of some state: these still give the query, and their error has only fallen
-since.
+*Blocks.* Measured tables are blocks of one lattice, with a history of their alphas. Each table that
+is measured or refined makes a new state of the alphas. The states are public. An answer used the
+weights of some state: these still give the query, and their error has only fallen since.
 """
 
 from __future__ import annotations
@@ -51,11 +49,11 @@ from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 @dataclass(frozen=True, eq=False)
 class MeasuredTable:
-    """A live table: one piece, or one of each arrival.
+    """A live table: one piece, or one per arrival.
 
     Args:
         pieces: of one step, with no cell in common; in the order of their ids.
-        apart: the attribute of the periods; None where all data are there.
+        apart: the attribute of the periods; None without such data.
     """
 
     pieces: tuple[TableMeasurement, ...]
@@ -78,23 +76,23 @@ class MeasuredTable:
 
     @cached_property
     def alpha_nano(self) -> int:
-        """The charge of every cell at least, as of `TableMeasurement`."""
+        """Least charge of any cell, as of `TableMeasurement`."""
         return min(piece.alpha_nano for piece in self.pieces)
 
     @property
     def alpha(self) -> float:
-        """One over the scale of every cell at most."""
+        """Least inverse scale of any cell."""
         return self.pieces[0].law.sharpness(self.alpha_nano)
 
     @cached_property
     def periods(self) -> frozenset[int]:
-        """The periods that have cells; empty where all data are there."""
+        """The periods with cells; empty without periods."""
         return frozenset(
             p for piece in self.pieces for p in periods_in(piece.partition, self.apart)
         )
 
     def with_piece(self, piece: TableMeasurement) -> MeasuredTable:
-        """The table with a piece that is new, or raised."""
+        """The table with a new or raised piece."""
         others = [old for old in self.pieces if old.id != piece.id]
         return replace(self, pieces=tuple(sorted([*others, piece], key=lambda p: p.id)))
 
@@ -128,7 +126,7 @@ class LiveTables:
         return found
 
     def add(self, piece: TableMeasurement) -> MeasuredTable:
-        """Take in a piece, new or raised; returns the table that it is of."""
+        """Add a new or raised piece; returns its table."""
         first = self._of_piece.get(piece.id)
         if first is None and (old_piece := self._same_cells(piece)) is not None:
             return self.add(WeighedTable.of(old_piece, piece))
@@ -141,7 +139,7 @@ class LiveTables:
         return new
 
     def put(self, table: MeasuredTable) -> None:
-        """Take in a whole table."""
+        """Add a whole table."""
         self._found[table.id] = table
         self._of_piece.update(dict.fromkeys((p.id for p in table.pieces), table.id))
 
@@ -149,7 +147,7 @@ class LiveTables:
         return (self._found[number] for number in sorted(self._found))
 
     def _same_cells(self, piece: TableMeasurement) -> TableMeasurement | None:
-        """Under Gaussian noise what was measured of the same cells before."""
+        """Earlier measurement of the same cells, under Gaussian noise."""
         if not piece.law.is_additive:
             return None
         old = (one for table in self._found.values() for one in table.pieces)
@@ -169,13 +167,13 @@ class LiveTables:
 
 
 def others_of(piece: TableMeasurement, apart: int) -> tuple[object, ...]:
-    """The attributes of a piece beside the periods."""
+    """The attributes of a piece, without the periods."""
     return tuple(a for a in piece.partition.axes if a.axis != apart)
 
 
 @lru_cache(maxsize=1 << 14)
 def periods_in(partition: ProductPartition, apart: int | None) -> tuple[int, ...]:
-    """The periods that have cells of their own in a partition."""
+    """The periods with their own cells in a partition."""
     found = next((a for a in partition.axes if a.axis == apart), None)
     if found is None or found.n != np.count_nonzero(found.dense >= 0):
         return ()
@@ -189,7 +187,7 @@ def asked_periods(query: LinearQuery, apart: int) -> frozenset[int]:
 
 
 def lattice_of(sizes: tuple[int, ...], apart: int | None) -> Lattice:
-    """Chains over single values; the periods have no levels between single ones and all."""
+    """Chains over single values; periods have no levels between the total and single ones."""
     chains = DefaultChains(sizes)
     if apart is None:
         return Lattice(chains)

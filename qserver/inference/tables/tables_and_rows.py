@@ -1,16 +1,16 @@
 """Tables and rows with Gaussian noise together, by weights of least variance.
 
-Tables alone give T(q), of least variance, for every q that they tell. Rows y = H x + e have noise
-of their own. So T(q) + k (y - T(H)) has for any weights k the variance
+Tables alone give T(q), of least variance, for every q that they determine. Rows y = H x + e have
+independent noise. So T(q) + k (y - T(H)) has for any weights k the variance
 
     C(q, q) - 2 k C(H, q) + k (C(H, H) + R) k
 
-where R is that of e and C the covariance of what tables tell: the sum over components of their
-inner product over their information. It is least at k = (C(H, H) + R)^-1 C(H, q), and then it is
-that of least squares on all cells and rows. Rows that the tables do not tell are left out.
+where R is the covariance of e, and C that of the tables' estimates: the sum over components of
+their inner product over their information. It is least at k = (C(H, H) + R)^-1 C(H, q), the least
+squares on all cells and rows. Rows that the tables do not determine are left out.
 
-Of tables of few cells C is found cell by cell. Of others noise on phantoms is in it, as for blocks:
-where there are some, the variance is at most this one.
+For small tables C is computed cell by cell. For others it includes noise on phantoms, as for
+blocks: the true variance is then at most this one.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _ROUNDING = 1e-11
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What the tables alone say of a row.
+    """A row's estimate by the tables alone.
 
     Args:
         value: T(row), off by at most `error`.
-        deviation: of it, without phantoms.
+        deviation: standard deviation, without phantoms.
         allowance: bound on what lattices and floats add, in records.
-        tables: ids of the measurements that it comes from.
-        cells: what each cell's noise of deviation 1 puts into the error, phantoms without noise,
-            shape (cells of all blocks,); None where they are many.
+        tables: ids of its measurements.
+        cells: the error's weight on each cell's standardised noise, phantoms without noise, shape
+            (cells of all blocks,); None if there are many.
     """
 
     pattern: Pattern
@@ -65,7 +65,7 @@ class Told:
 
 
 class RowsOnTables:
-    """Estimates by the tables of a generation with rows. Not safe for concurrent use.
+    """Estimates by rows and the tables of a generation. Not safe for concurrent use.
 
     Args:
         blocks: the present ones.
@@ -77,7 +77,7 @@ class RowsOnTables:
         self._shared: dict[tuple[int, int], tuple[Told, Told, float]] = {}
 
     def is_of(self, blocks: Blocks) -> bool:
-        """Whether it is made of these blocks, and not of earlier ones."""
+        """Whether it was made of these blocks, not of earlier ones."""
         return self._blocks is blocks
 
     def estimate(
@@ -89,13 +89,13 @@ class RowsOnTables:
         at: int,
         weights: Sequence[float] | None = None,
     ) -> RowEstimate | None:
-        """The estimate by tables and rows; None where the tables do not tell the query.
+        """The estimate by tables and rows; None if the tables do not determine the query.
 
         Args:
             rows: noisy ones.
             at: number of events so far.
-            weights: of all the rows; by default those of least variance. None is returned, too,
-                where the tables do not tell one of them.
+            weights: of all the rows; by default of least variance. None is also returned if the
+                tables do not determine one of them.
         """
         own = self._of_query(query)
         if own is None:
@@ -136,7 +136,7 @@ class RowsOnTables:
         )
 
     def are_all(self, query: Primitive, rows: Sequence[Measurement]) -> bool:
-        """Whether `estimate` goes by all that bears on a query, and there are no phantoms."""
+        """Whether `estimate` uses everything that bears on a query, without phantoms."""
         own = self._of_query(query)
         lattice = self._generation.lattice
         chains = [(lattice.chains[a], level) for b in self._blocks.alphas for a, level in b]
@@ -150,9 +150,9 @@ class RowsOnTables:
         rows: Sequence[Measurement],
         weights: Sequence[Mapping[int, float]],
     ) -> FloatArray | None:
-        """Covariances of the parts that tables give of queries beside weighed rows, shape (n, n).
+        """Covariances of the tables' parts of queries with weighted rows, shape (n, n).
 
-        None where the tables do not tell a query or a row.
+        None if the tables do not determine a query or a row.
         """
         told = [*map(self._of_query, queries), *map(self._of_row, rows)]
         known = [t for t in told if t is not None]
@@ -164,9 +164,9 @@ class RowsOnTables:
         return np.asarray(loads @ shared @ loads.T)
 
     def _bearing(self, own: Told, rows: Sequence[Measurement]) -> list[Measurement]:
-        """The rows that tell most of a query, in the order of their ids; all, if they are few.
+        """The rows that tell most about a query, in the order of ids; all if few.
 
-        One that tells nothing by itself may tell something beside others.
+        A row that tells nothing alone may help with others.
         """
         if len(rows) > _MOST_TOLD:
             rows = sorted(rows, key=lambda row: (row.scale, row.id))[:_MOST_TOLD]
@@ -184,7 +184,7 @@ class RowsOnTables:
         return [told[i][0] for i in sorted(best.tolist())]
 
     def _covariances(self, some: Sequence[Told], others: Sequence[Told]) -> FloatArray:
-        """C of some of them with others, shape (n, m)."""
+        """Covariances C of some queries with others, shape (n, m)."""
         left, right = ([t.cells for t in told if t.cells is not None] for told in (some, others))
         if left and right:
             return np.asarray(np.stack(left) @ np.stack(right).T)

@@ -396,7 +396,7 @@ def can_meet(choice: WeightChoice, half_width: float, confidence: float) -> bool
 
 
 def _remainder_of(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:
-    """The query less weighted rows, exactly."""
+    """The query minus weighted rows, exactly."""
     return remainder(query.row, ((found.row.row, found.weight) for found in rows))
 
 

@@ -384,13 +384,13 @@ def _components(chain: Chain, weights: Weights) -> tuple[Whole, ...]:
 
 
 def _counts(chain: Chain, level: int) -> Whole:
-    """The real parts of a level in each part of the level above; 1 where there are none."""
+    """Real parts of a level in each part of the level above; 1 if there are none."""
     real = chain.is_real[level].reshape(chain.n_parts[level - 1], -1)
     return np.asarray(np.maximum(1, real.sum(axis=1, dtype=np.int64)))
 
 
 def _scale(chain: Chain) -> int:
-    """What a component of the coarsest level is multiplied by."""
+    """Factor of a component of the coarsest level."""
     return prod(lcm(*set(_counts(chain, i).tolist())) for i in range(1, chain.n_levels))
 
 
@@ -425,7 +425,7 @@ def as_box(row: LinearQuery) -> LinearQuery:
 
 
 def remainder(row: LinearQuery, weighted: Iterable[tuple[LinearQuery, float]]) -> Primitive:
-    """`row` without these multiples of rows, exactly: every float is a dyadic fraction."""
+    """`row` minus these multiples of rows, exactly: every float is a dyadic fraction."""
     left = row
     for other, weight in weighted:
         left = left - other.scaled(Fraction(weight))
