@@ -141,7 +141,7 @@ class LiveRows:
         return [f for f in found if f is not None]
 
     def beside_rows(self, primitive: Primitive, *, confidence: float) -> RowEstimate | None:
-        """The estimate of least variance by tables and rows under Gaussian noise, if any."""
+        """The estimate of least variance by tables and rows, under Gaussian noise."""
         tables = self.tables
         if not (self.law.is_additive and tables.alpha_nano and tables.covers(primitive)):
             return None

@@ -1,5 +1,6 @@
-"""Bought tables and rows with their alphas, and their estimates of a query. This is a view of
-inference and ledger, without state except caches.
+"""Bought tables and rows with their alphas, and their estimates of a query.
+
+This is a view of inference and ledger, without state except caches.
 
 A question about a period that the tables have no cells for is planned twice: on the tables as they
 are, and on tables with cells for all sealed periods, at the alphas in force. The new cells are a

@@ -256,10 +256,10 @@ def _direct(ways: RowCandidates, rule: RentOrBuy | None, *, effort: Effort) -> _
     """The cheapest way by rows alone.
 
     If the own row costs nothing, history can only save charges that cost nothing now. A way by many
-    rows is then not searched: that takes long.
+    rows is then not searched: that takes long. A fresh row, which needs neither history nor tables,
+    remains if all else has a fault.
 
-    A fresh row, which needs neither history nor tables, remains if all else has a fault. The search
-    always ends, but its work is counted.
+    The search always ends, but its work is counted.
     """
     holdings, estimate = ways.holdings, ways.estimate
     _count_rows(estimate, effort)

@@ -1,10 +1,9 @@
-"""A query on its class grid: per attribute, the values that no factor tells apart are one class.
+"""A query on its class grid: values of an attribute that no factor separates form one class.
 
-The class grid of a query with a few terms is tiny even where the domain has 10^12 cells, so its
-extremes and its exact vector can be written down. A product partition makes of such classes the
-cells of a table.
+A query of few terms has a tiny class grid even on a domain of 10^12 cells, so its extremes and
+exact vector can be enumerated. A product partition turns such classes into the cells of a table.
 
-Unions of boxes as disjoint boxes, so that a union is a sum of product terms.
+Unions of boxes become disjoint boxes, and so sums of product terms.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def disjoint_union(
 
 
 def check_mask_bits(n_bits: int) -> None:
-    """Raise CapacityError if masks of `n_bits` bits in all would take too much memory."""
+    """Raise CapacityError if masks of `n_bits` bits in total take too much memory."""
     if n_bits > MAX_MASK_BITS:
         raise CapacityError("The union is of too many sets of too many values. Ask its parts.")
 
@@ -124,8 +123,8 @@ _CHUNK = 1 << 20
 class AxisClasses:
     """Classes of one attribute's values as runs: run i, up to `stops[i]`, is of class `ids[i]`.
 
-    Classes are numbered by first occurrence. `n` is their number. A run of -1 is of no class, which
-    only tables have that leave values out.
+    Classes are numbered by first occurrence. `n` is their number. A run of -1 is in no class, only
+    in tables that leave values out.
     """
 
     axis: int
@@ -174,7 +173,7 @@ class Extremes:
 
 @dataclass(frozen=True)
 class ClassGrid:
-    """The product of the classes of the given axes; every other attribute does not matter."""
+    """The product of the classes of the given axes; other attributes have no effect."""
 
     axes: tuple[AxisClasses, ...]
 
@@ -266,10 +265,10 @@ def _on_runs(weights: Weights, stops: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def bounded_extremes(query: LinearQuery, *, max_grid: int) -> Extremes:
-    """Sound bounds of the least and greatest cell value of a query whose grid is too large.
+    """Sound bounds of the least and greatest cell value of a query with a too large grid.
 
-    Writes the grid down over the axes that fit into `max_grid` cells, most used first, and
-    bounds each term's product over the other axes by its own extremes.
+    Enumerates the grid over the axes that fit into `max_grid` cells, most used first, and bounds
+    each term's product over the other axes by its extremes.
     """
     grid = class_grid(query)
     uses = {a.axis: sum(a.axis in t.by_axis for t in query.terms) for a in grid.axes}
@@ -326,9 +325,9 @@ class ProductPartition:
 
     Args:
         sizes: number of values per attribute of the domain.
-        axes: per attribute that is told apart, in order, its values' parts (two or more, numbered
-            by first occurrence); attributes left out are one part each. Values of part -1 are in no
-            cell; beside them one part is enough.
+        axes: per separated attribute, in order, its values' parts (two or more, numbered by first
+            occurrence); other attributes are one part each. Values of part -1 are in no cell; with
+            them one part suffices.
 
     Raises:
         QueryError: the axes do not partition attributes of the domain, or the cells are too many.
@@ -359,12 +358,12 @@ class ProductPartition:
 
     @cached_property
     def restricted(self) -> AxisClasses | None:
-        """The attribute some of whose values are in no cell, or None."""
+        """The attribute with values outside of all cells, or None."""
         return next((a for a in self.axes if a.leaves_out), None)
 
     @cached_property
     def inside(self) -> LinearQuery:
-        """The row that counts the records that are in some cell."""
+        """The row that counts records in any cell."""
         found = self.restricted
         if found is None:
             return linear_query(self.sizes, [(1, {})])
@@ -396,7 +395,7 @@ class ProductPartition:
         return linear_query(self.sizes, [(1, weights)])
 
     def cell_of(self, row: LinearQuery) -> int | None:
-        """The cell whose indicator `row` is, or None."""
+        """The cell with `row` as indicator, or None."""
         if row.sizes != self.sizes or len(row.terms) != 1 or row.terms[0].coefficient != 1:
             return None
         weights = row.terms[0].by_axis
@@ -418,7 +417,7 @@ class ProductPartition:
     def from_document(
         cls, sizes: Sequence[int], document: Sequence[Sequence[Any]]
     ) -> ProductPartition:
-        """The partition that `to_document` wrote; QueryError where it is none."""
+        """Restore a partition from `to_document`; QueryError if it is none."""
         axes = [
             AxisClasses(
                 int(axis), tuple(map(int, stops)), tuple(map(int, ids)), 1 + max(ids, default=-1)
@@ -431,7 +430,7 @@ class ProductPartition:
 def product_partition(
     sizes: Sequence[int], parts: Mapping[int, Sequence[int] | NDArray[np.integer[Any]]]
 ) -> ProductPartition:
-    """The partition in which two values of an axis stay together where their labels are equal.
+    """The partition that keeps values of an axis together if their labels are equal.
 
     Args:
         parts: per axis a label for every value, -1 for values in no cell; an axis of one label
@@ -473,7 +472,7 @@ def _part(parts: AxisClasses, place: int, size: int) -> Weights:
 
 
 def _part_of(parts: AxisClasses, weights: Weights) -> int | None:
-    """The part whose indicator these weights are, or None."""
+    """The part with these weights as indicator, or None."""
     if not weights.is_indicator:
         return None
     inside = weights.dense == 1

@@ -1,13 +1,10 @@
-"""Load a domain from its file; every fault of one at once, each with its line and how to mend it.
+"""Load a domain from its file, or list all its faults with their lines and fixes.
 
-The parser that attach uses stops at the first fault. So each fault is mended in a copy with
-something harmless, and the copy is parsed again, until nothing is wrong. What is found is thus
-exactly what attach would refuse. A fault that another one hides may come up at the next check.
-
-Where the parts of a JSON or TOML text stand: from a place such as `attributes[1].labels[0]`.
-
-The texts are well-formed: the libraries that read them have said so. These scanners know just
-enough of both languages to follow along and to note lines.
+The parser of attach stops at the first fault. So each fault is mended in a copy with something
+harmless, and the copy is parsed again, until nothing is wrong. So the faults are exactly those that
+attach would refuse. A fault that another one hides may appear at the next check. *Lines.* Scanners
+map places of a JSON or TOML text, such as `attributes[1].labels[0]`, to lines. The texts are
+well-formed, as libraries have read them; the scanners know just enough of both languages to follow.
 """
 
 from __future__ import annotations
@@ -44,16 +41,16 @@ def load_domain(path: Path) -> Domain:
 
 
 def load_new_domain(path: Path) -> Domain:
-    """The domain in a file that is to be attached; raises as `domain_of_new` too."""
+    """The domain in a file to be attached; raises as `domain_of_new` too."""
     return domain_of_new(parse_text(path, read_text(path)))
 
 
 def domain_of_new(document: object) -> Domain:
-    """The domain that a file describes which is to be attached.
+    """The domain of a file to be attached.
 
     Raises:
-        DomainError: it is wrong, or has a label that no cell can match. Of what is attached this
-            is not asked: earlier versions took it.
+        DomainError: it is wrong, or has a label that no cell can match. Attached domains are not
+            checked for such labels: earlier versions took them.
     """
     domain = domain_from_document(document)
     for i, attribute in enumerate(domain.attributes):
@@ -95,7 +92,7 @@ def parse_text(path: Path, text: str) -> object:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object of JSON; a key that is there twice would silently be read once."""
+    """An object of JSON; refuses repeated keys, which would silently be read once."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -144,7 +141,7 @@ def toml_lines(text: str) -> Lines:
 
 
 class _Noted:
-    """Notes the line of each place, the first time that it is seen."""
+    """Notes the line where each place is first seen."""
 
     def __init__(self) -> None:
         self.lines: Lines = {}
@@ -166,7 +163,7 @@ class _JsonScan:
         self._text = text
 
     def value(self, found: _Noted, at: int = 0, path: Where = ()) -> int:
-        """Note what is in the value that begins at `at`; the place behind it."""
+        """Note the parts of the value that begins at `at`; return the place behind it."""
         at = self._skip(at)
         sign = self._text[at]
         if sign == '"':
@@ -238,7 +235,7 @@ class _TomlScan:
         return self._value(table, self._text.index("=", at) + 1)
 
     def _keys(self, at: int) -> tuple[list[str], int]:
-        """The parts of a dotted key, and the place behind them."""
+        """The parts of a dotted key, and the place behind it."""
         keys = []
         while True:
             match = _TOML_KEY.match(self._text, at := self._skip(at))
@@ -292,13 +289,13 @@ _MEND_BY_REMOVAL = (
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong.
+    """One fault.
 
     Args:
         line: of the file, from 1.
         place: the key, such as `attributes[1].outside`.
-        text: what is wrong and how to mend it.
-        source: the line as it is written.
+        text: the fault and its fix.
+        source: the line as written.
     """
 
     line: int
@@ -309,12 +306,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check of a file found.
+    """The result of a file's check.
 
     Args:
-        domain: what it describes; None if something is wrong.
+        domain: of the file; None if it has faults.
         faults: in the order of the file.
-        lines: where its parts stand.
+        lines: of its parts.
         texts: its lines.
     """
 
@@ -377,7 +374,7 @@ def faults_of(document: object) -> list[DomainError]:
 
 
 def _note_as_meant(places: Lines, error: DomainError) -> None:
-    """Note a misspelt key's lines for the key that it was read as, too."""
+    """Note a misspelt key's lines for its corrected key, too."""
     meant = _MEANT.search(error.hint)
     if meant is None or error.name not in places:
         return
@@ -388,7 +385,7 @@ def _note_as_meant(places: Lines, error: DomainError) -> None:
 
 
 def _mend(document: Any, error: DomainError, *, is_again: bool) -> bool:
-    """Put something harmless in the place of a fault; whether that was possible."""
+    """Replace a fault with something harmless; return whether that was possible."""
     at = _AT.match(error.name)
     if at is None:
         if isinstance(document, dict) and error.name in document and error.name != "attributes":
@@ -428,7 +425,7 @@ def _remove(item: dict[str, Any], key: str, rest: str) -> None:
 
 
 def _rename(item: dict[str, Any], key: str, error: DomainError) -> None:
-    """A misspelt key is read as the nearest one, so that its value is checked too."""
+    """Read a misspelt key as the nearest one, so that its value is checked too."""
     whole = error.name.partition("].")[2]
     wrong = whole if whole in item else key
     value = item.pop(wrong, None)

@@ -43,7 +43,7 @@ class Term:
 
     @cached_property
     def by_axis(self) -> dict[int, Weights]:
-        """The weights of each attribute that matters."""
+        """The weights by attribute."""
         return {f.axis: f.weights for f in self.factors}
 
 
@@ -55,8 +55,8 @@ class LinearQuery:
     with the same factors, no zero coefficient, sorted. No terms: the query is zero.
 
     Args:
-        as_of: the last period that it may count, where data arrive over time; else ''. It tells
-            how the question was read, and is no part of the vector.
+        as_of: the last period that it may count, for data that arrive over time; else ''. It
+            records how the question was read, and is not part of the vector.
     """
 
     sizes: tuple[int, ...]
@@ -65,9 +65,9 @@ class LinearQuery:
 
     @classmethod
     def later(cls, sizes: Sequence[int], document: Sequence[Sequence[Any]]) -> LinearQuery:
-        """The query that `to_document` wrote, which is read when its terms are first needed.
+        """The query of `to_document`, parsed at the first use of its terms.
 
-        Only for documents that were read before: what is wrong in one would be noticed late.
+        Only for documents that were read before: faults would be noticed late.
         """
         found = cls.__new__(cls)
         scope = tuple(sorted({int(factor[0]) for _, factors in document for factor in factors}))
@@ -173,7 +173,7 @@ def linear_query(
 
 
 def query_from_document(sizes: Sequence[int], document: Sequence[Sequence[object]]) -> LinearQuery:
-    """The query that `LinearQuery.to_document` wrote."""
+    """Restore a query from `LinearQuery.to_document`."""
     terms = []
     for coefficient, factors in document:
         axes = {int(a): from_runs(stops, values) for a, stops, values in factors}  # type: ignore[attr-defined]
@@ -184,9 +184,9 @@ def query_from_document(sizes: Sequence[int], document: Sequence[Sequence[object
 def checked_span(query: LinearQuery) -> LinearQuery:
     """The query; QueryError if weights of its terms are too large or too far apart.
 
-    All terms count together, each with the weights that it gives to cells, but for zeros. What
-    questions ask for is held to it; rows that are formed of them, or read back, are not: history
-    may mix any scales, since the law of an error takes those that are any number of decades apart.
+    All terms count together, each with its non-zero weights on cells. Questions are checked; rows
+    formed of them, or read back, are not: history may mix any scales, and the law of an error takes
+    scales any number of decades apart.
     """
     ends = []
     for term in query.terms:
@@ -240,7 +240,7 @@ def _n_runs(terms: Sequence[Term]) -> int:
 
 
 def check_n_factors(n_factors: int) -> None:
-    """Raise CapacityError if a query names too many conditions in all its terms together."""
+    """Raise CapacityError if a query has too many conditions in all its terms."""
     if n_factors > MAX_FACTORS:
         raise CapacityError(
             f"The terms of a query hold at most {MAX_FACTORS:,} conditions in all. Ask its parts."

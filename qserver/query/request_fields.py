@@ -1,7 +1,7 @@
-"""The fields of requests, each said once: HTTP, command line, pages and client read them here.
+"""The fields of requests, for HTTP, command line, pages and client.
 
-In `about` the names of fields, and values that a field takes, are in backquotes; each face has its
-own words for them: JSON a name, the command line a flag, a page a label.
+In `about` names of fields and their values are in backquotes; each face has its own words for them:
+JSON a name, the command line a flag, a page a label.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class Field:
     """One field of a request.
 
     Args:
-        name: in JSON, and as an argument of the client; with what holds it, such as `gate.fpr`.
-            Behind a blank what stands for the value in the command line's help.
-        about: what it says, as a phrase.
+        name: in JSON, and as an argument of the client; nested ones with their parent, such as
+            `gate.fpr`. After a blank comes the placeholder of the value in the command line's help.
+        about: its meaning, as a phrase.
         kind: of its value; `texts` and `lists` repeat.
-        schema: its bounds, as JSON Schema has them.
-        default: what stands for it in a request that leaves it out.
-        usual: what client and command line send for a field that is needed; None: nothing.
+        schema: its bounds in JSON Schema.
+        default: its value in a request without it.
+        usual: value that client and command line send for a required field; None: nothing.
         flag: on the command line; by default the name with hyphens.
-        choices: values that it takes, with their words on a page.
+        choices: its values, with their words on a page.
         flags: values by the flags that stand for them.
-        label: on a page; '' where no page has it.
-        inputs: names of the inputs that hold it; by default its own name.
-        note: small words beside the input.
+        label: on a page; '' if no page has it.
+        inputs: names of its inputs; by default its own name.
+        note: small text beside the input.
     """
 
     name: str
@@ -80,27 +80,27 @@ class Field:
 
     @property
     def member(self) -> str:
-        """Its name without what holds it."""
+        """Its name without its parent."""
         return self.name.rpartition(".")[2]
 
     @property
     def title(self) -> str:
-        """What a page says of it that has no note beside it: `about`, in the page's words."""
+        """A page's tooltip without a note: `about`, in the page's words."""
         return "" if self.note else told(self.about, _LABELS | dict(self.choices), "{}")
 
     @property
     def must(self) -> str:
-        """What a value must be that is none of the choices: "be `a`, `b` or `c`"."""
+        """The condition on a value outside the choices: "be `a`, `b` or `c`"."""
         *others, last = (f"`{value}`" for value in self.choices)
         return f"be {', '.join(others)} or {last}"
 
 
 def told(text: str, names: Mapping[str, str], shape: str = "`{}`") -> str:
-    """A text with a face's own words for names that stand in backquotes.
+    """A text with a face's words for names in backquotes.
 
     Args:
         names: words by name.
-        shape: what a name becomes that has no words.
+        shape: form of a name without words.
     """
     return _QUOTED.sub(lambda found: names.get(found[1], shape.format(found[1])), text)
 

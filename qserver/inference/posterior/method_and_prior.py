@@ -402,7 +402,8 @@ def read(stated: Stated, known: Posterior, reading: Reading) -> AsRead:
         known: the law of the estimate's error, in the same units.
         reading: its prior has its ends.
 
-    Raises: ContradictedPriorError: the prior leaves almost nothing.
+    Raises:
+        ContradictedPriorError: the prior leaves almost nothing.
     """
     if known.is_exact:
         _check_exact(known, reading.prior)

@@ -157,7 +157,7 @@ class Posteriors:
         return self._known[key]
 
     def ahead(self, rows: Rows, estimates: Estimates, *, enough: float = ENOUGH) -> None:
-        """Note questions whose posteriors will be needed: similar ones are computed at once."""
+        """Note questions whose posteriors are needed soon: similar ones are found at once."""
         new = dict[_Key, tuple[Wanted, RowEstimate]]()
         for row, estimate in zip(rows, estimates, strict=True):
             key = _key(row, estimate, enough)

@@ -105,10 +105,11 @@ def _is_far_beyond(number: Number, estimate: float) -> bool:
 
 
 def widths_at_most(number: Number, least: float) -> FloatArray:
-    """Half-widths that a group of this size needs, shape (k,), in the costliest case:
+    """Half-widths that a group of this size needs, shape (k,), in the costliest case.
 
-    equally many records of each kind, or only those with the least or greatest weights in a sum. To
-    first order all errors are at their worst; if that does not suffice, half-widths are shorter.
+    The case has equally many records of each kind, or only those with the least or greatest weights
+    in a sum. To first order
+    all errors are at their worst; if that does not suffice, half-widths are shorter.
     """
     found = (_needed(number, kinds, least) for kinds in _mixtures(number))
     needed = [] if number.is_bounded else [one for one in found if one is not None]

@@ -221,7 +221,7 @@ def plan_unmet(
 def _cheaper(
     holdings: Holdings, questions: Sequence[Question], alone: Priced, blocks: Sequence[Priced]
 ) -> Priced:
-    """The cheapest purchase; at an equal price blocks only if they weigh on no other cells."""
+    """The cheapest purchase; at one price blocks only if they weigh on no other cells."""
     best = min([*blocks, alone], key=lambda p: p.price_nano)
     is_tie = best.price_nano >= (1.0 - PLANNER.noticeable) * alone.price_nano
     return alone if is_tie and not are_about_all(holdings, questions) else best

@@ -1,4 +1,4 @@
-"""How a question came of looking at released numbers, and what its interval needs for that."""
+"""The choice of a question after looking at released numbers, and the interval's ends for it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MOST_AMONG = 10**9
 
 @dataclass(frozen=True)
 class Selection:
-    """A choice among released numbers that were looked at.
+    """A choice among released numbers.
 
     Args:
         m: number of numbers looked at.
         rule: rule of the choice.
-        first: number of largest or least that are reported and hold at once. With `any` all m
-            hold at once, and it stays at 1.
+        first: number of largest or least ones that are reported and hold at once. With `any` all m
+            hold at once, and it stays 1.
 
     Raises:
         InputError: a value is out of range; names the field and says how to mend it.
@@ -58,7 +58,7 @@ class Selection:
 
 
 def chosen_text(selection: Selection | None) -> str:
-    """What an interval allows for, as the end of a sentence; '' where it holds by itself."""
+    """The choice that an interval allows for, as the end of a sentence; '' for none."""
     if selection is None:
         return ""
     m = f"{selection.m:,}"
@@ -70,12 +70,12 @@ def chosen_text(selection: Selection | None) -> str:
 
 @dataclass(frozen=True)
 class Looking:
-    """What the asker of a question had looked at; by default nothing that matters.
+    """The looks of a question's asker; none by default.
 
     Args:
-        selected_from: choice that the question results from; it lengthens the interval.
-        independent: measure it with fresh noise that is combined with nothing released before, so
-            that the interval holds whatever was looked at.
+        selected_from: the choice behind the question; it lengthens the interval.
+        independent: measure it with fresh noise, never combined with earlier releases, so that the
+            interval holds after any look.
 
     Raises:
         InputError: both are given.
@@ -101,7 +101,7 @@ class Ends:
     """One-sided ends of a number's posterior, rounded outward.
 
     Args:
-        estimate: what was released of the number, from which distances are measured.
+        estimate: the released number; distances are measured from it.
         low, high: each is passed with probability (1 - c) / 2k at most, where c is the confidence
             of the number and k how many numbers are reported.
         lowest, highest: each is passed with probability (1 - c) / 2m at most, where m is how many

@@ -1,10 +1,8 @@
-"""By which method the posterior of one question is read, how exactly, and under which prior.
+"""The method, exactness and prior for the posterior of one question.
 
-What is held true of an answer before the released answers are looked at.
-
-A prior cuts the law of the question asked, at one end or at both. It never cuts each cell: that
-would put a sum of many cells far too high. What is said under a prior is a Bayesian statement, and
-no frequency over repeated noise.
+*A prior* truncates the law of the question, at one end or at both. It never truncates each cell:
+that would bias a sum of many cells far upwards. Statements under a prior are Bayesian, not
+frequencies over repeated noise.
 """
 
 from __future__ import annotations
@@ -26,13 +24,13 @@ WANTED = 'be `non-negative`, `known-total`, or {"between": [a, b]} with a < b'
 
 @dataclass(frozen=True)
 class Prior:
-    """Ends that the answer is held to lie between, in the query's units.
+    """A prior: ends between which the answer is assumed to lie, in the query's units.
 
     Args:
-        kind: `non-negative`: at least 0; `known-total`: what the public number of records allows;
+        kind: `non-negative`: at least 0; `known-total`: bounds from the public number of records;
             `between`: both ends as given.
-        low: None where there is no lower end.
-        high: None where there is no upper end.
+        low: lower end, or None.
+        high: upper end, or None.
 
     Raises:
         InputError: `between` without two finite ends in rising order.
@@ -53,14 +51,14 @@ class Prior:
             raise InputError("prior", WANTED)
 
     def on(self, row: Primitive, *, total: int | None) -> Prior:
-        """The prior with the ends that it means for a query.
+        """The prior with its ends for a query.
 
         Args:
             row: the query's normal form.
-            total: the number of records where that is public.
+            total: the number of records, if public.
 
         Raises:
-            InputError: the prior says nothing true of this query or dataset.
+            InputError: the prior does not apply to this query or dataset.
         """
         if self.kind == "between" or row.is_zero:
             return self
@@ -84,13 +82,13 @@ class Prior:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both ends; an open one is infinite."""
+        """Both ends, infinite if open."""
         low = -math.inf if self.low is None else self.low
         return low, math.inf if self.high is None else self.high
 
 
 def prior_of(value: object) -> Prior:
-    """The prior that a request gives; InputError if it is none."""
+    """The prior in a request; InputError if it is none."""
     if value in ("non-negative", "known-total"):
         return Prior(value)
     if isinstance(value, Mapping) and set(value) == {"between"}:
@@ -105,7 +103,7 @@ def _is_number(value: object) -> bool:
 
 
 def prior_text(prior: Prior) -> str:
-    """What a prior holds true, as a phrase."""
+    """A prior's assumption, as a phrase."""
     low, high = prior.ends
     if prior.kind == "non-negative":
         return "held to be at least 0"
@@ -123,14 +121,14 @@ LEAST_DRAWS, MOST_DRAWS = 10_000, 2_000_000
 
 @dataclass(frozen=True)
 class Reading:
-    """How the posterior of one question is read; it changes neither plan nor price.
+    """The method and prior of one question; they change neither plan nor price.
 
     Args:
         method: how probabilities are computed.
         step: of the lattice of `convolution`, in the query's units; None leaves it to `error`.
         draws: of `monte-carlo`; None leaves it to `error`.
-        error: numerical error of probabilities that is wanted. What is reached is stated.
-        prior: what is held true of the answer beforehand; None: nothing.
+        error: wanted numerical error of probabilities; the answer states the attained one.
+        prior: the prior of the answer, or None.
 
     Raises:
         InputError: a value is out of range, or belongs to another method; names the field.
@@ -167,12 +165,12 @@ class Reading:
             )
 
     def on(self, row: Primitive, *, total: int | None) -> Reading:
-        """The reading with the ends that its prior means for a query; see `Prior.on`."""
+        """The reading with its prior's ends for a query; see `Prior.on`."""
         return self if self.prior is None else replace(self, prior=self.prior.on(row, total=total))
 
     @property
     def unusual(self) -> str:
-        """The first field that is not as ever; '' if all are."""
+        """The first field with another value than the default; '' if none."""
         usual = Reading()
         for name in ("method", "prior", "error"):
             if getattr(self, name) != getattr(usual, name):
@@ -184,7 +182,7 @@ AS_EVER = Reading()
 
 
 def reading_text(method: str, *, step: float | None, draws: int | None, prior: Prior | None) -> str:
-    """How a posterior was read, as a phrase; '' for the exact law without a prior."""
+    """The method and prior as a phrase; '' for the exact law without a prior."""
     by = {"convolution": "by convolution", "monte-carlo": "by Monte Carlo"}.get(method, "")
     if step is not None:
         by += f" with a step of {step:.6g}"

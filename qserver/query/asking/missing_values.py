@@ -1,7 +1,7 @@
-"""What is asked of records with a missing value, where the domain has them count as one more value.
+"""Remarks on records with a missing value, if the domain counts them as one more value.
 
-A condition such as `sex <> 'x'` keeps those of no known sex, which most databases would leave out.
-So whoever asks it is told. Domain and question alone decide that.
+A condition such as `sex <> 'x'` keeps records without a known sex; most databases would drop them.
+So the asker is told. Domain and question alone decide that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from qserver.query.weights import Weights
 
 
 def kept_missing(query: LinearQuery, domain: Domain) -> Iterator[int]:
-    """The attributes that a query mentions, and whose missing values it counts with others."""
+    """Attributes of a query whose missing values count with others."""
     for axis in query.scope:
         attribute = domain.attributes[axis]
         if attribute.missing == "other" and _keeps(query, axis, attribute.n_regular):
@@ -23,7 +23,7 @@ def kept_missing(query: LinearQuery, domain: Domain) -> Iterator[int]:
 
 
 def remarks_on_missing(domain: Domain, axes: Iterable[int]) -> tuple[str, ...]:
-    """That missing values of these attributes count; a sentence each."""
+    """One sentence for each attribute whose missing values count."""
     attributes = [domain.attributes[axis] for axis in sorted(set(axes))]
     return tuple(
         f"Records without a value of `{one.name}` count, too, as `{one.other}`: the question does "
@@ -49,7 +49,7 @@ def _at_value(term: Term, axis: int, value: int) -> tuple[Fraction, dict[int, We
 
 
 def _is_only(weights: Weights | None, value: int) -> bool:
-    """Whether weights are 0 but for the last value."""
+    """Whether only the last value has weight."""
     return weights is not None and weights.stops[:-1] == (value,) and weights.values[0] == 0
 
 

@@ -1,8 +1,8 @@
 """Structured questions, as JSON has them, to linear queries.
 
 A question is `{"where": {...}}`, `{"any": [{...}, ...]}` (records that match at least one), or
-`{"terms": [{"coefficient": 2, "where": {...}}, ...]}`. Conditions speak of recorded values: after
-the domain's rules for outside and missing values were applied.
+`{"terms": [{"coefficient": 2, "where": {...}}, ...]}`. Conditions are about recorded values, after
+the domain's rules for outside and missing values.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def value_range(
     name: str,
     closed: bool = False,
 ) -> range:
-    """Bins with low <= value < high, or value <= high where `closed` (whole numbers).
+    """Bins with low <= value < high, or value <= high if `closed` (whole numbers).
 
-    Values beyond the outer edges match nothing, since none is recorded there.
+    Values beyond the outer edges match nothing: none is recorded there.
 
     Raises:
         QueryError: an end cuts through a bin; the message gives the nearest two that do not.
@@ -113,7 +113,7 @@ def _json_text(value: Fraction) -> str:
 
 
 def attribute_of(level: Level, attribute: Attribute) -> Attribute:
-    """The level as an attribute whose labels are its groups, for reading a condition.
+    """The level as an attribute with its groups as labels, to read a condition.
 
     Args:
         attribute: the one whose labels it joins.
@@ -129,7 +129,7 @@ def attribute_of(level: Level, attribute: Attribute) -> Attribute:
 
 
 def spread(groups: ScaledWeights, level: Level, attribute: Attribute) -> ScaledWeights:
-    """The weights of the labels, each that of its group; `other` keeps its own."""
+    """Weights of labels from those of their groups; `other` keeps its own."""
     of_groups = groups.weights.dense
     points = {i: int(of_groups[group]) for i, group in enumerate(level.group_of)}
     if attribute.has_other:
@@ -144,12 +144,12 @@ _OPERATORS = ("between", "at_least", "below", "last", "not", "weights")
 
 
 def parse_query(document: object, domain: Domain, *, name: str = "query") -> LinearQuery:
-    """The linear query that a structured question means.
+    """The linear query of a structured question.
 
     Args:
         document: the question, parsed from JSON; numbers may be int, float, Decimal or text.
         domain: the public domain.
-        name: where the question stands in the request, for messages.
+        name: the question's place in the request, for messages.
 
     Raises:
         QueryError: it is not a question on this domain; the message names the place.
@@ -236,7 +236,7 @@ def _condition(key: str, condition: object, domain: Domain, name: str) -> tuple[
 def condition_weights(
     condition: object, attribute: Attribute, *, name: str, depth: int = 0
 ) -> ScaledWeights:
-    """Weights of the values of `attribute` under one condition; 0 or 1 but for `weights`."""
+    """Weights of the values of `attribute` under one condition; 0 or 1, except for `weights`."""
     if depth > MAX_DEPTH:
         raise QueryError(name, f"be nested at most {MAX_DEPTH} deep")
     if isinstance(condition, Mapping):

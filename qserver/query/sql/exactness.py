@@ -1,4 +1,4 @@
-"""The clauses that SQL does not have: how exact the answer shall be.
+"""The clauses beyond SQL: the exactness of answers.
 
 WITHIN w | WITHIN p PERCENT OF n     half-width of the interval
 WITHIN p PERCENT                     the same, in percent of the number itself
@@ -43,13 +43,13 @@ DEFAULT_CONFIDENCE = Fraction(19, 20)
 
 @dataclass(frozen=True)
 class Exactness:
-    """What a column, or a text, says of its intervals; None for what it does not say.
+    """The exactness of a column, or a text; None for unset values.
 
     Args:
         half_width: w, in the units of the number.
         confidence: of each interval.
         part: the half-width as a part of the number itself, such as 1/50.
-        by_kind: of a default alone, half-widths by the kind of number, where it has no other.
+        by_kind: for a default only: half-widths by kind of number.
     """
 
     half_width: Fraction | None = None
@@ -59,11 +59,11 @@ class Exactness:
 
     @property
     def has_length(self) -> bool:
-        """Whether it says how long an interval may be."""
+        """Whether it sets a length."""
         return self.half_width is not None or self.part is not None
 
     def or_else(self, other: Exactness) -> Exactness:
-        """This one, and what it does not say by another."""
+        """This exactness, with unset values from another."""
         length = self if self.has_length else other
         confidence = other.confidence if self.confidence is None else self.confidence
         return Exactness(length.half_width, confidence, length.part)
@@ -76,29 +76,29 @@ the text nor history says more. Intervals hold whatever it is; it bounds what th
 
 
 def least_base(typed: Fraction | None, known: float) -> float:
-    """The least number of records: as typed, else the stated one; more if history says so.
+    """The least number of records: as typed, else the stated one, or more by history.
 
-    What history knows never lowers it: that a group is small shows on the way, and the same
-    statement would cost more for it when it is asked again.
+    History never lowers it: otherwise a group that proves small would make the repeated statement
+    dearer.
     """
     return max(float(STATED_BASE if typed is None else typed), known)
 
 
 @dataclass(frozen=True)
 class Clauses:
-    """The text's clauses on how exact the answers shall be.
+    """The text's clauses on exactness.
 
     Args:
         half_width: w, in the units of the answer, or None.
         confidence: of each interval, or None.
-        simultaneous: whether all intervals shall hold at once.
-        consistent: whether the values of one non-negative table are wanted, too.
+        simultaneous: whether all intervals must hold at once.
+        consistent: whether values of one non-negative table are added.
         assuming: least number of records in the denominator of each quotient, or None.
-        measure: what may be measured; None where the text does not say it.
-        looking: what was looked at, or will be.
-        reading: how the posterior is read.
+        measure: what may be measured, or None.
+        looking: past or later looks.
+        reading: method and prior.
         part: the half-width as a part of each number itself, or None.
-        as_of: the period that was the last sealed one at the time to ask about; '' for now.
+        as_of: the last sealed period at the time in question; '' for now.
         at_most: epsilon that may be charged, or None.
     """
 
@@ -116,19 +116,19 @@ class Clauses:
 
     @property
     def exactness(self) -> Exactness:
-        """What it says of all intervals."""
+        """The exactness of all intervals."""
         return Exactness(self.half_width, self.confidence, self.part)
 
 
 class _Reader:
-    """Reads the tokens of clauses one after the other; `said` is what they say, by its name."""
+    """Reads the tokens of clauses in order; `said`: their values by name."""
 
     def __init__(self, source: SqlText, tokens: Sequence[Token]) -> None:
         self.source, self.tokens, self.i = source, tokens, 0
         self.said = dict[str, Any]()
 
     def read(self, clauses: Collection[str], otherwise: str) -> dict[str, Any]:
-        """What all tokens say; SqlError if there is another than these clauses."""
+        """The values of all tokens; SqlError for other clauses."""
         while self.i < len(self.tokens):
             if not self.word(*clauses):
                 raise self.source.refuse(otherwise, self.tokens[self.i])
@@ -144,7 +144,7 @@ class _Reader:
         return self.source.refuse(condition, self.last(), hint=hint)
 
     def once(self, name: str, word: str) -> None:
-        """SqlError if it is said already."""
+        """SqlError if it is already set."""
         if name in self.said:
             raise self.refuse(f"say {word} once")
 
@@ -200,7 +200,7 @@ class _Reader:
 
 
 def exactness_of(source: SqlText, tokens: Sequence[Token]) -> Exactness:
-    """What stands behind an item; SqlError if it is something else."""
+    """The exactness behind an item; SqlError for other clauses."""
     otherwise = "have WITHIN and CONFIDENCE alone behind an item"
     return Exactness(**_Reader(source, tokens).read(("WITHIN", "CONFIDENCE"), otherwise))
 
@@ -303,7 +303,7 @@ def _as(reader: _Reader) -> None:
 
 
 def _reading(reader: _Reader) -> None:
-    """What comes after GIVEN or BY."""
+    """The prior after GIVEN, or the method after BY."""
     word, found = reader.last().text.upper(), reader.said.get("reading", AS_EVER)
     by = (found.method, found.error) != (AS_EVER.method, AS_EVER.error)
     if found.prior is not None if word == "GIVEN" else by:
@@ -354,7 +354,7 @@ _READ = (
 
 
 def chosen(clauses: Clauses, selection: Selection | None, source: SqlText) -> Clauses:
-    """The clauses with the choice that HAVING, ORDER BY and LIMIT make.
+    """The clauses with the choice by HAVING, ORDER BY and LIMIT.
 
     Raises:
         SqlError: the text names another choice.

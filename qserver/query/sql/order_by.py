@@ -1,7 +1,7 @@
-"""Which rows of a table are shown, and in what order: post-processing of released numbers.
+"""HAVING, ORDER BY and LIMIT: which rows of a table are shown, in what order.
 
-It needs no privacy budget: the whole table is measured, whatever is shown. But a row that is shown
-because of its number was chosen, so its interval must allow for that (`Shape.selection`).
+This is post-processing and costs nothing: the whole table is measured. But a row shown because of
+its number was chosen, so its interval must allow for that (`Shape.selection`).
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class Compare:
     right: int | Fraction
 
     def holds(self, row: Numbers) -> bool | None:
-        """Whether it holds; None where a number is missing."""
+        """Whether it holds; None if a number is missing."""
         left, right = (_number(side, row) for side in (self.left, self.right))
         return None if left is None or right is None else _COMPARE[self.by](left, right)
 
 
 @dataclass(frozen=True)
 class Missing:
-    """That a column, by its index, has no number."""
+    """Test whether a column, by its index, has no number."""
 
     column: int
 
     def holds(self, row: Numbers) -> bool:
-        """Whether it has none."""
+        """Whether the number is missing."""
         return row[self.column] is None
 
 
@@ -60,19 +60,19 @@ class Every:
     parts: tuple[Test, ...]
 
     def holds(self, row: Numbers) -> bool | None:
-        """Whether all hold; None where that is not known."""
+        """Whether all hold; None if unknown."""
         found = [part.holds(row) for part in self.parts]
         return False if False in found else None if None in found else True
 
 
 @dataclass(frozen=True)
 class Opposite:
-    """That a test does not hold."""
+    """Negation of a test."""
 
     of: Test
 
     def holds(self, row: Numbers) -> bool | None:
-        """Whether it does not; None where that is not known."""
+        """Whether it does not hold; None if unknown."""
         found = self.of.holds(row)
         return None if found is None else not found
 
@@ -82,12 +82,12 @@ Test = Compare | Missing | Every | Opposite
 
 @dataclass(frozen=True)
 class Top:
-    """That rows are the first of their parties by a number.
+    """Test whether rows are the first of their parties by a number.
 
     Args:
         key: the order, by a column of numbers.
-        parties: per row of the whole table which rows it is ranked among; None for none.
-        n: how many of each party stay.
+        parties: per row of the whole table the party that it is ranked in, or None.
+        n: rows of each party that stay.
     """
 
     key: SortKey
@@ -95,7 +95,7 @@ class Top:
     n: int
 
     def kept(self, places: Sequence[int], table: Sequence[Numbers]) -> list[int]:
-        """The places of rows that stay, in the order in which they stand."""
+        """Places of the rows that stay, in table order."""
         seen, found = Counter[int](), set[int]()
         for i in self.key.sort([i for i in places if self.parties[i] is not None], table):
             party = self.parties[i]
@@ -107,12 +107,12 @@ class Top:
 
 @dataclass(frozen=True)
 class SortKey:
-    """What rows are ordered by.
+    """A sort key.
 
     Args:
         column: the index of a column of numbers; None for a group.
-        ranks: per row of the whole table the place of its group, in the order of the groups; None
-            for NULL, and for all groups together.
+        ranks: per row of the whole table its group's place in order; None for NULL, and for all
+            groups together.
         descending: whether the greatest comes first.
         nulls_first: whether rows without this number come first.
     """
@@ -123,7 +123,7 @@ class SortKey:
     nulls_first: bool = False
 
     def sort(self, places: list[int], table: Sequence[Numbers]) -> list[int]:
-        """Places of rows in this order; equal ones stay as they are."""
+        """Places of rows in this order, stable."""
         values: list[float | None] = [
             self.ranks[i] if self.column is None else table[i][self.column] for i in places
         ]
@@ -136,17 +136,17 @@ class SortKey:
 
 @dataclass(frozen=True)
 class Shape:
-    """HAVING, ORDER BY, LIMIT and OFFSET of a table, where they depend on its numbers.
+    """HAVING, ORDER BY, LIMIT and OFFSET of a table that depend on its numbers.
 
     Args:
-        test: which rows stay; None for all.
-        keys: what they are ordered by, the first one first.
-        limit: how many rows are shown at most; None for all.
-        offset: how many rows are left out before.
-        unnamed: the rows of the whole table with NULL among their groups. They are shown with all
-            others, and are no choice: where some are left out by their numbers, these are.
-        tops: which rows stay by their ranks, once the test is passed.
-        shown: what the rows that are shown are ordered by, where that differs from `keys`.
+        test: of the rows that stay; None for all.
+        keys: in order of precedence.
+        limit: most rows shown; None for all.
+        offset: number of rows skipped first.
+        unnamed: the rows of the whole table with NULL among their groups. They are shown only
+            together with all others; a choice by numbers drops them.
+        tops: rows that stay by rank after the test.
+        shown: final order, if other than `keys`.
     """
 
     test: Test | None = None
@@ -159,12 +159,12 @@ class Shape:
 
     @property
     def chooses(self) -> bool:
-        """Whether rows may be left out by their place in the order of a number."""
+        """Whether rows may be dropped by their order."""
         cuts = self.limit is not None or self.offset > 0
         return cuts and bool(self.keys) and self.keys[0].column is not None
 
     def places(self, table: Sequence[Numbers]) -> list[int]:
-        """The rows that are shown, in order, by their places in the whole table."""
+        """Places of the shown rows in the whole table, in order."""
         shown = [i for i, row in enumerate(table) if self.test is None or self.test.holds(row)]
         stop = None if self.limit is None else self.offset + self.limit
         if self.chooses and (self.offset > 0 or (stop is not None and stop < len(shown))):
@@ -179,11 +179,10 @@ class Shape:
         return shown
 
     def selection(self, m: int) -> Selection | None:
-        """The choice among m rows that is made by their numbers; None where all are shown.
+        """The choice among m rows by their numbers; None if all are shown.
 
-        The first rows in the order of a number are among the largest, or the least, of its column:
-        those left out by OFFSET as well, so as many hold at once. Whatever else decides is any
-        choice.
+        The first rows in the order of a number are the largest, or the least, of its column; rows
+        skipped by OFFSET count, too, so that all hold at once. Other decisions count as any choice.
         """
         last = m if self.limit is None else min(m, self.offset + self.limit)
         if self.tops and m > 1:
@@ -196,9 +195,9 @@ class Shape:
         return Selection(m, "largest" if key.descending else "least", last)
 
     def rule(self, column: int, said: Rule) -> Rule:
-        """How a column's numbers are chosen, where `said` is how the table's rows are.
+        """The rule of choice for a column's numbers, from the rule `said` of the table's rows.
 
-        Rows that are the largest by one column are any in the others.
+        The largest rows by one column are an arbitrary choice in others.
         """
         is_key = not self.keys or self.keys[0].column == column
         return said if is_key else "any"

@@ -1,7 +1,7 @@
-"""Numbers that are calculated from functions of sums: one by a constant, or the sum of two.
+"""Arithmetic on functions of sums: with a constant, or the sum of two.
 
-What holds for the functions holds for what follows from them. An interval is mapped by its ends,
-rounded outward. That of a sum of two holds if both do, so each may miss with half the probability.
+Intervals are mapped by their ends, rounded outward. The interval of a sum holds if both do, so each
+may miss with half the probability.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from qserver.query.sql.functions.quantile import ByThresholds, Quantile
 
 @dataclass(frozen=True)
 class Moved(FunctionOfSums):
-    """A function without kinks times a factor, plus a number; `factor`: not 0."""
+    """A function without kinks times a non-zero factor, plus a number."""
 
     of: FunctionOfSums
     factor: Fraction
@@ -38,7 +38,7 @@ class Moved(FunctionOfSums):
 
     @property
     def stated_half_width(self) -> Fraction:
-        """That of the function, in the units of the number that WITHIN is about."""
+        """The function's, in the units of the number that WITHIN is about."""
         return self.of.stated_half_width * (abs(self.factor) if self.has_steps else 1)
 
     @property
@@ -78,9 +78,10 @@ class Moved(FunctionOfSums):
 
 @dataclass(frozen=True)
 class Total(FunctionOfSums):
-    """The sum of two functions, whose WITHIN is about the same: both have steps, or neither, and
-    both are smooth, or neither,
-    and both are told by places in order, or neither.
+    """The sum of two functions, whose WITHIN is about the same.
+
+    Both have steps, or neither; both are smooth, or neither; and both are told by places in order,
+    or neither.
 
     Args:
         n_first, n_second: sums of each; those of the second follow.
@@ -98,7 +99,7 @@ class Total(FunctionOfSums):
 
     @property
     def stated_half_width(self) -> Fraction:
-        """What both add up to; of counts that of one."""
+        """The sum of both; for counts that of one."""
         both = self.first.stated_half_width, self.second.stated_half_width
         return sum(both, Fraction(0)) if self.has_steps else max(both)
 
@@ -119,7 +120,7 @@ class Total(FunctionOfSums):
 
     @property
     def order(self) -> Order | None:
-        """What both are told by, where both are told by places in order."""
+        """The terms of both, if both are told by places in order."""
         one, other = self.first.order, self.second.order
         if one is None or other is None:
             return None
@@ -137,7 +138,7 @@ class Total(FunctionOfSums):
 
 @dataclass(frozen=True)
 class AtOnce:
-    """A function with the queries whose intervals tell it where they hold at once."""
+    """A function, and queries whose simultaneous intervals give its interval."""
 
     queries: tuple[LinearQuery, ...]
     function: FunctionOfSums
@@ -161,11 +162,11 @@ def at_once(function: FunctionOfSums, queries: Sequence[LinearQuery], most: int)
 
 
 def widths_at_once(function: FunctionOfSums, half_width: float, base: float) -> tuple[float, ...]:
-    """The half-widths of the sums of a function that is told by them at once.
+    """Half-widths of a function's sums, for simultaneous intervals.
 
     Args:
-        half_width: of the number, or of the counts behind it where WITHIN is about these.
-        base: records that are assumed.
+        half_width: of the number, or of its counts if WITHIN is about these.
+        base: assumed number of records.
     """
     if isinstance(function, Moved):
         scale = float(abs(function.factor)) if function.has_steps else 1.0
@@ -180,14 +181,14 @@ def widths_at_once(function: FunctionOfSums, half_width: float, base: float) -> 
 
 
 def _sum(one: float, other: float) -> Fraction | float:
-    """Exactly; infinite where one is."""
+    """The exact sum; infinite if one is."""
     if math.isinf(one) or math.isinf(other):
         return one + other
     return Fraction(one) + Fraction(other)
 
 
 def _outward(estimate: float | None, low: Fraction | float, high: Fraction | float) -> Combination:
-    """With ends that are the nearest floats which do not cut the interval."""
+    """The interval with ends rounded outward to floats."""
     least, most = float(low), float(high)
     return Combination(
         estimate,

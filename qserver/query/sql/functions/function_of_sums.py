@@ -1,4 +1,4 @@
-"""What a function of several sums must know, and the cell of a table that holds one."""
+"""The interface of functions of several sums, and the cell of a table that holds one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Binning:
 
     Args:
         error: most distance of the true value from the value by the middles of bins.
-        of: which value: of each `record`, of each record of the `numerator`, the `average`
-            itself, or the `value` itself.
+        of: the value with the error: of each `record`, of each record of the `numerator`, the
+            `average` itself, or the `value` itself.
     """
 
     error: Fraction
@@ -43,7 +43,7 @@ class KnownPart:
 
     @classmethod
     def of(cls, estimate: float, low: float | None, high: float | None) -> KnownPart:
-        """The sum with an interval whose open ends are None."""
+        """A sum from an interval; open ends are None."""
         return cls(estimate, -math.inf if low is None else low, math.inf if high is None else high)
 
     @property
@@ -63,14 +63,14 @@ class Combination:
 
 @dataclass(frozen=True)
 class Kinks:
-    """How a number follows from smooth ones by a function that has kinks, as a maximum has.
+    """A number as a kinked function, such as a maximum, of smooth numbers.
 
     Args:
-        pieces: from the sums, shape (k, n), to these numbers, shape (m, n); not a number where one
-            has no value.
+        pieces: from the sums, shape (k, n), to these numbers, shape (m, n); NaN where one has no
+            value.
         ends: from the ends of intervals of these, shape (m,), to those of the number.
-        rivals: places of sums of which the greatest tells how many records there are.
-        needs_all: whether the least of them does: each of the numbers has records of its own.
+        rivals: places of sums whose greatest counts the records.
+        needs_all: whether the least counts them: each number has separate records.
     """
 
     pieces: Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -84,14 +84,13 @@ class Smooth:
     """A function that is nearly linear within the errors of its sums.
 
     Args:
-        values: from the sums, shape (k, n), to its values, shape (n,); not a number where it has
-            none.
+        values: from the sums, shape (k, n), to its values, shape (n,); NaN where it has none.
         low, high: public bounds on its value; they may be infinite.
-        size: place of the sum that tells how many records there are.
-        hides: whether its interval by exact sums is that which bins leave open.
-        is_steady: whether it changes as much with its sums whatever they are, so that how exactly
-            they are measured does not depend on the number of records.
-        kinks: how it follows from smooth numbers if it is not smooth itself.
+        size: place of the sum that counts the records.
+        hides: whether bins alone determine its interval under exact sums.
+        is_steady: whether its slopes are constant, so that the exactness of its sums does not
+            depend on the number of records.
+        kinks: the kinked function, if it is not smooth itself.
     """
 
     values: Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -104,27 +103,28 @@ class Smooth:
 
 
 class OfGroups(Protocol):
-    """How many groups pass a test of their counts."""
+    """The number of groups that pass a test of their counts."""
 
     @property
     def n_counts(self) -> int:
-        """How many counts there are of all groups."""
+        """Number of counts of all groups."""
         ...
 
     def part_missed(self, missed: float) -> float:
-        """How often each count may miss so that the number does no more than this."""
+        """Miss probability of each count for this miss probability of the number."""
         ...
 
 
 @dataclass(frozen=True)
 class Order:
-    """A number that is told by places in order: quantiles, extremes and numbers of groups, each
-    times a factor, in sum.
+    """A number told by places in order: a sum of quantiles, extremes and numbers of groups.
+
+    Each term has a factor.
 
     Args:
         terms: factor, place of the first query, and what is told: of a quantile the query counts
             the values, and groups that pass have one for each of their counts.
-        by: a number that is added.
+        by: an added number.
     """
 
     terms: tuple[tuple[Fraction, int, QuantileOf | OfGroups], ...]
@@ -132,11 +132,11 @@ class Order:
 
     @property
     def counts_values(self) -> frozenset[int]:
-        """The places of the queries that count the values of quantiles."""
+        """Places of the queries that count the values of quantiles."""
         return frozenset(k for _, k, of in self.terms if isinstance(of, QuantileOf))
 
     def part_confidence(self, confidence: float) -> float:
-        """Of the intervals of its sums, so that the number's holds with `confidence`."""
+        """Confidence of its sums' intervals, so that the number's holds with `confidence`."""
         own = 1.0 - (1.0 - confidence) / len(self.terms)
         groups = [of for _, _, of in self.terms if not isinstance(of, QuantileOf)]
         return max([confidence, *(1.0 - of.part_missed(1.0 - own) for of in groups)])
@@ -145,8 +145,7 @@ class Order:
 class FunctionOfSums(ABC):
     """A function of several sums, with an interval that holds if those of the sums do.
 
-    One that is neither smooth nor told by places in order is told by the intervals of its sums,
-    which hold at once.
+    A function neither smooth nor told by places in order uses simultaneous intervals of its sums.
     """
 
     @property
@@ -157,16 +156,16 @@ class FunctionOfSums(ABC):
     @property
     @abstractmethod
     def stated_half_width(self) -> Fraction:
-        """The half-width that a statement without WITHIN is priced at."""
+        """The half-width for the price of a statement without WITHIN."""
 
     @property
     def smooth(self) -> Smooth | None:
-        """How it is calculated from draws, if it is smooth, or follows from smooth numbers."""
+        """Its smooth function, if it has one."""
         return None
 
     @property
     def order(self) -> Order | None:
-        """Of which quantiles and numbers of groups it is the sum, if it is."""
+        """Its sum of quantiles and numbers of groups, if it is one."""
         return None
 
     @abstractmethod
@@ -175,13 +174,13 @@ class FunctionOfSums(ABC):
 
 
 def public_range(of: FunctionOfSums, n_parts: int) -> tuple[float, float]:
-    """All that a function can be where nothing is known of its sums; ends may be infinite."""
+    """A function's range without knowledge of its sums; ends may be infinite."""
     found = of.smooth or of.value([KnownPart(0.0, -math.inf, math.inf)] * n_parts)
     return found.low, found.high
 
 
 def needs_records(of: FunctionOfSums) -> bool:
-    """Whether how exactly its sums are measured depends on how many records there are."""
+    """Whether the exactness of its sums depends on the number of records."""
     terms = of.order.terms if of.order is not None else ()
     told = (one for _, _, one in terms if isinstance(one, QuantileOf))
     if of.smooth is not None:

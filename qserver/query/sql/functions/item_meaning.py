@@ -1,7 +1,4 @@
-"""What an item of SELECT means: linear combinations of counts and sums, and functions of these.
-
-And the values of a numeric attribute, bin by bin, with functions of them as weights of records.
-"""
+"""The meaning of an item of SELECT: linear combinations of sums, and functions of these."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ class Linear:
     Args:
         terms: the function.
         error: most distance of a record's true part from its part by the middles of bins.
-        offset: a number that is added once it is released.
+        offset: added once the number is released.
     """
 
     terms: tuple[ProductTerm, ...]
@@ -94,7 +91,7 @@ class Quotient:
         )
 
     def moved(self, by: Fraction) -> Quotient:
-        """The same plus a number: (N + c D) / D."""
+        """The quotient plus a number: (N + c D) / D."""
         same = Quotient(self.denominator.scaled(by), self.denominator, by, by, is_average=True)
         return self.plus(same)
 
@@ -104,7 +101,7 @@ class Several:
     """A function of several linear combinations, such as a median of counts.
 
     Args:
-        function: it has as many arguments as there are parts.
+        function: with one argument per part.
         error: most distance of the true value from the one by the middles of bins.
     """
 
@@ -139,7 +136,7 @@ def changed(item: Linear | Quotient, change: Callable[[Linear], Linear]) -> Line
 @overload
 def changed(item: Item, change: Callable[[Linear], Linear]) -> Item: ...
 def changed(item: Item, change: Callable[[Linear], Linear]) -> Item:
-    """An item with each of its linear combinations changed."""
+    """An item with each linear combination changed."""
     if isinstance(item, Linear):
         return change(item)
     if isinstance(item, Several):

@@ -1,9 +1,8 @@
-"""Which groups a SELECT behind IN gives, by released numbers: each choice that is possible.
+"""The groups of a SELECT behind IN, by released numbers: each possible choice.
 
-In truth the SELECT gives one set of groups, which no noise has a part in. Where the intervals of
-all its numbers hold at once, that set is among those that some numbers in the intervals make. So a
-number about the groups of the true set, whose interval was fixed with it, lies in the hull of the
-intervals about all these sets.
+The true set of groups involves no noise. If the intervals of all its numbers hold at once, the true
+set is among those that numbers in the intervals give. So a number about the true set lies in the
+hull of the intervals about all these sets.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ class InnerSelect(Generic[_T]):
     """A SELECT of groups behind IN.
 
     Args:
-        statement: the table of the numbers by which it chooses, with all groups.
-        values: per row what the SELECT gives; None for NULL.
-        shape: which rows it gives.
+        statement: the table of the numbers that choose, with all groups.
+        values: the SELECT's value per row; None for NULL.
+        shape: chooses its rows.
         is_whole: per column whether its numbers are whole.
         tells_null: whether a list with NULL differs from one without, as behind NOT IN.
     """
@@ -48,13 +47,13 @@ class InnerSelect(Generic[_T]):
 
     @property
     def known(self) -> tuple[str, ...]:
-        """All values that it may give, without NULL, in order."""
+        """All possible values, without NULL, in order."""
         return tuple(dict.fromkeys(one for one in self.values if one is not None))
 
     def chosen(self, table: Sequence[Sequence[KnownPart]]) -> Values:
-        """The values that it gives by its released numbers.
+        """The values by its released numbers.
 
-        Of the least ones only groups that surely have a record: any that has none would be first.
+        Least ones need a certain record: empty groups would come first.
         """
         is_rising = self.shape.limit is not None and not self.shape.keys[0].descending
         is_there = [
@@ -70,7 +69,7 @@ class InnerSelect(Generic[_T]):
         return self._values_of([i for i in places if is_there[i]])
 
     def possible(self, table: Sequence[Sequence[KnownPart]]) -> tuple[Values, ...] | None:
-        """The sets of values that it may give; None for too many.
+        """The possible sets of values; None for too many.
 
         Args:
             table: its numbers, whose intervals hold at once.
@@ -87,7 +86,7 @@ class InnerSelect(Generic[_T]):
         return tuple(dict.fromkeys(map(self._values_of, sets)))
 
     def _told(self, table: Sequence[Sequence[KnownPart]]) -> tuple[list[int], list[int]]:
-        """The rows that are surely given, and those that may be."""
+        """Rows that are certain, and those that are possible."""
         rows, limit = self._rows(table), self.shape.limit
         sure = [i for i, one in enumerate(rows) if one.surely]
         may = [i for i, one in enumerate(rows) if one.may]
@@ -101,7 +100,7 @@ class InnerSelect(Generic[_T]):
         return sure, [i for i in may if i not in sure]
 
     def _rows(self, table: Sequence[Sequence[KnownPart]]) -> list[_Row]:
-        """Per row whether there is one that passes. Without a record there is no row."""
+        """Whether each row exists and passes; a row needs a record."""
         columns = tuple(range(len(self.is_whole)))
         test = self.shape.test or Every(())
         passing = Passing(test, columns, self.is_whole, len(table))
@@ -121,10 +120,10 @@ class _Row:
 
 
 def _has_record(row: Sequence[KnownPart]) -> bool:
-    """Whether some number says that there is a record."""
+    """Whether a number shows that there is a record."""
     return any(part.low > 0.0 or part.high < 0.0 for part in row)
 
 
 def _signed(part: KnownPart, *, descending: bool) -> tuple[float, float]:
-    """The interval, so that what is least comes first."""
+    """The interval, negated for descending order."""
     return (-part.high, -part.low) if descending else (part.low, part.high)

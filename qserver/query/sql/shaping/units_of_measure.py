@@ -1,7 +1,7 @@
-"""What the numbers of a table are counted in: one WITHIN is about numbers of one unit.
+"""The units of a table's numbers: one WITHIN is about numbers of one unit.
 
 A unit is a product of powers: of records, and of the attributes whose values are added up.
-`COUNT(*)` has records, `SUM(a)` records times a, a quotient what is left of both. So averages,
+`COUNT(*)` has records, `SUM(a)` records times a, a quotient the quotient of both. So averages,
 quantiles and deviations of one attribute share its unit, and shares have none.
 """
 
@@ -27,7 +27,7 @@ class Unit:
     """A product of powers.
 
     Args:
-        of: what is multiplied with its power, in order; records are ''.
+        of: factors with their powers, in order; records are ''.
     """
 
     of: tuple[tuple[str, int], ...] = ()
@@ -45,7 +45,7 @@ class Unit:
         return self.product(found)
 
     def plus(self, other: Unit) -> Unit:
-        """That of a sum: a number that is added to another has the unit of that one."""
+        """The unit of a sum: a plain number takes the other's unit."""
         found = dict(self.of)
         for name, n in other.of:
             found[name] = max(found.get(name, 0), n, key=abs)
@@ -53,7 +53,7 @@ class Unit:
 
     @property
     def kind(self) -> str:
-        """The kind of numbers that have it: one of `KINDS`, or '' for another."""
+        """The kind of numbers with this unit: one of `KINDS`, or ''."""
         if self in (COUNTS, PURE):
             return "count" if self == COUNTS else "share"
         if dict(self.of).get(_RECORDS):
@@ -64,7 +64,7 @@ class Unit:
 
     @property
     def text(self) -> str:
-        """What has this unit, in words."""
+        """The unit in words."""
         names = " and ".join(f"`{name}`" for name, _ in self.of if name)
         if self == COUNTS:
             return "counts"
@@ -83,14 +83,14 @@ KINDS = ("count", "sum", "avg", "variance", "share", "groups")
 
 
 def served(units: Sequence[Unit | None], shown: Sequence[bool]) -> frozenset[int]:
-    """The columns that a statement's own WITHIN is for.
+    """The columns of a statement's own WITHIN.
 
-    It is for the numbers that SELECT lists if these have one unit, else for the counts; and for
-    others of the same unit. Lengths of all others have to be said behind them.
+    These are the numbers that SELECT lists if they have one unit, else the counts; and others of
+    the same unit. All others need their own lengths.
 
     Args:
-        units: per column; None for one that says its own length.
-        shown: per column whether SELECT lists it, not HAVING or ORDER BY alone.
+        units: per column; None with its own length.
+        shown: per column whether SELECT lists it, not only HAVING or ORDER BY.
     """
     lacking = {unit for unit, is_shown in zip(units, shown, strict=True) if is_shown} - {None}
     lacking = lacking or set(units) - {None}
@@ -99,7 +99,7 @@ def served(units: Sequence[Unit | None], shown: Sequence[bool]) -> frozenset[int
 
 
 def unit_of(node: exp.Expr, item: Item, names: Names) -> Unit:
-    """The unit of what WITHIN is about behind an aggregate; `item`: what it means."""
+    """The unit of WITHIN behind an aggregate; `item`: its meaning."""
     if isinstance(item, Several) and not item.function.has_steps:
         return COUNTS  # of an extreme it is about counts
     node = node.unnest()
@@ -123,7 +123,7 @@ def _of_aggregate(node: exp.Expr, names: Names) -> Unit:
 
 
 def _values(node: exp.Expr) -> Iterator[exp.Column]:
-    """The columns whose values an aggregate takes, without those that conditions name."""
+    """The columns of an aggregate's values, without those of conditions."""
     match node:
         case exp.Column():
             yield node

@@ -1,4 +1,4 @@
-"""Conditions on released numbers: which rows stay, once they are known."""
+"""Conditions on released numbers, which decide the rows that stay."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Choices:
         """Take one of the conditions that must all hold.
 
         Raises:
-            SqlError: it is about something else than numbers of the table, and groups.
+            SqlError: it is not about numbers of the table and groups.
         """
         node = node.unnest()
         n_tests = sum(isinstance(part, exp.Predicate) for part in node.walk())

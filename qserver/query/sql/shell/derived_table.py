@@ -1,4 +1,4 @@
-"""What one SELECT gives to the one that reads it: columns, and what is done with their numbers."""
+"""The result of a SELECT for its reader: columns, and operations on their numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Ranked:
     """A rank by a number that is not released yet.
 
     Args:
-        number: which column of numbers; parties: which column tells who is ranked among whom.
+        number: the column of numbers; parties: the column of parties.
         kind, n_tiles: as of `Rank`.
     """
 
@@ -42,17 +42,17 @@ class Value:
     """An expression in terms of the engine.
 
     Args:
-        node: it gives a public value, or the text of a number.
-        is_number: whether it is a reference to numbers, not a public value.
-        column: the column that it is, by its number; None where it is calculated.
-        together: the column that says whether all values of it are together; None for none.
-        course: all periods that it can be, in the order of time.
-        is_period: whether it is periods in whatever order, as in a UNION.
-        digits: how it is rounded once it is released.
-        rank: it is no column of the engine, but this rank.
-        order: the place of the grouping that it is.
-        may_lack: whether it has no value where there is no record, as an average has not.
-        is_label: whether it is a label, whose order in the domain is not that of texts.
+        node: gives a public value, or the text of a number.
+        is_number: whether it refers to numbers, not to a public value.
+        column: its column's number; None if calculated.
+        together: column that marks totals over all its values, or None.
+        course: all its possible periods, in the order of time.
+        is_period: whether it has periods in any order, as in a UNION.
+        digits: its rounding once released.
+        rank: the rank that it stands for.
+        order: the place of its grouping.
+        may_lack: whether it has no value without a record, as an average.
+        is_label: whether it is a label, ordered as in the domain, not as text.
     """
 
     node: exp.Expr
@@ -70,7 +70,7 @@ class Value:
 
     @property
     def alone(self) -> Value:
-        """The same as part of an expression, which has no name and no order of its own."""
+        """This value as part of an expression, without name and order."""
         return replace(
             self,
             column=None,
@@ -111,19 +111,19 @@ class Column(Value):
         )
 
     def read_by(self, alias: str) -> Value:
-        """What it is in a SELECT that calls its table so."""
+        """The column in a SELECT with this name of its table."""
         own = {one.name: getattr(self, one.name) for one in fields(Value)}
         node = exp.column(self.sql, table=alias or None)
         return Value(**{**own, "node": node, "column": self.id})
 
     @property
     def sql(self) -> str:
-        """What it is called in the engine."""
+        """Its name in the engine."""
         return called(self.id)
 
 
 def renumbered(test: Test, of: Mapping[int, int]) -> Test:
-    """A test of the same columns by other numbers."""
+    """A test with renumbered columns."""
 
     def side(one: int | Fraction) -> int | Fraction:
         return one if isinstance(one, Fraction) else of.get(one, one)
@@ -138,7 +138,7 @@ def renumbered(test: Test, of: Mapping[int, int]) -> Test:
 
 
 class Reader(Protocol):
-    """What reads the SELECTs of one text, for the parts of one of them."""
+    """The reader of a text's SELECTs, for parts of one of them."""
 
     records: Records
     remarks: list[str]
@@ -155,18 +155,18 @@ class Reader(Protocol):
     def relation(
         self, node: exp.Expr, env: Mapping[str, Named], *, has_record: bool = False
     ) -> Relation:
-        """What a SELECT within another one gives; raises SqlError and CapacityError."""
+        """The result of a nested SELECT; raises SqlError and CapacityError."""
         ...
 
 
 def called(column: int) -> str:
-    """What a column is called in the engine."""
+    """The name of a column in the engine."""
     return f"c{column}"
 
 
 @dataclass(frozen=True)
 class SortBy:
-    """A key of ORDER BY: a column, which is public or a number, or the rank that it stands for."""
+    """A key of ORDER BY: a column, public or of numbers, or a rank."""
 
     column: int
     is_number: bool
@@ -177,7 +177,7 @@ class SortBy:
 
 @dataclass(frozen=True)
 class First:
-    """That rows are the first ones of their parties by a number."""
+    """Test whether rows are the first of their parties by a number."""
 
     rank: Ranked
     n: int
@@ -188,14 +188,14 @@ class Relation:
     """A SELECT in terms of the engine.
 
     Args:
-        query: it has all columns, and the place of each row.
-        columns: those that can be named, in order, and further numbers that the rest is about.
-        hidden: columns without a name that the rest is about.
-        tests: which rows stay by their numbers, once these are released; all of these.
-        firsts: which rows stay by their ranks.
-        keys, limit, offset: ORDER BY and LIMIT, where they are not done yet.
-        shown: what the rows that are left are ordered by.
-        differs: the UNION that says that no two of its rows are the same.
+        query: with all columns, and the place of each row.
+        columns: nameable ones, in order, and further numbers in use.
+        hidden: unnamed columns in use.
+        tests: on released numbers; a row must pass all.
+        firsts: ranks that rows need to stay.
+        keys, limit, offset: ORDER BY and LIMIT still to be applied.
+        shown: final order of rows.
+        differs: the UNION that requires distinct rows.
         at: an item, for errors to point at.
     """
 
@@ -212,7 +212,7 @@ class Relation:
     at: exp.Expr = field(default_factory=exp.null, compare=False)
 
     def merged(self) -> Relation:
-        """The relation, in which hidden numbers are those of SELECT where they are the same."""
+        """The relation with hidden numbers replaced by equal ones of SELECT."""
         shown = {c.node: c.id for c in reversed(self.columns) if c.is_number}
         of = {c.id: shown[c.node] for c in self.hidden if c.is_number and c.node in shown}
         if not of:
@@ -235,10 +235,10 @@ class Relation:
 
     @property
     def is_cut(self) -> bool:
-        """Whether rows are left out by LIMIT or OFFSET, once numbers are released."""
+        """Whether LIMIT or OFFSET drops rows once numbers are released."""
         return self.limit is not None or self.offset > 0
 
     @property
     def is_plain(self) -> bool:
-        """Whether no released number decides which rows there are."""
+        """Whether no released number decides about rows."""
         return not self.tests and not self.firsts and not self.is_cut

@@ -43,7 +43,7 @@ def constant_text(number: Fraction) -> exp.Expr:
 
 
 def call(name: str, parts: Sequence[exp.Expr]) -> exp.Expr:
-    """The text of what is calculated of the texts of numbers; NULL where one is NULL."""
+    """The text of an operation on texts of numbers; NULL if one is NULL."""
     pieces: list[exp.Expr | str] = [f'["{name}"']
     for part in parts:
         pieces += [",", part]
@@ -57,7 +57,7 @@ def aliased(query: exp.Expr, name: str, *, quoted: bool = False) -> exp.Subquery
 
 
 def of_all(name: str, text: exp.Expr) -> exp.Expr:
-    """The text of a function of the numbers of several rows, whose texts stand between commas."""
+    """The text of a function over rows; the numbers' texts are joined by commas."""
     return joined([f'["{name}",', text, "]"])
 
 
@@ -67,7 +67,7 @@ def of_rows(function: exp.Expr) -> str:
 
 
 def joined(pieces: Sequence[exp.Expr | str]) -> exp.Expr:
-    """Texts one after the other, nested as little as can be."""
+    """Concatenated texts, with minimal nesting."""
     found = [exp.Literal.string(one) if isinstance(one, str) else one for one in pieces]
     while len(found) > 1:
         pairs = [found[i : i + 2] for i in range(0, len(found), 2)]
@@ -86,7 +86,7 @@ def operator_of(node: exp.Expr) -> str:
 
 
 def ordered(found: Relation) -> Relation:
-    """The relation with what is public done of ORDER BY and LIMIT."""
+    """The relation after the public part of ORDER BY and LIMIT."""
     is_public = not found.tests and not found.firsts
     if not is_public or any(key.is_number for key in found.keys):
         return found
@@ -113,7 +113,7 @@ def ordered(found: Relation) -> Relation:
 
 
 def _replaced(query: exp.Expr, found: Relation, order: Sequence[exp.Ordered]) -> exp.Select:
-    """The query with places in another order."""
+    """The query with reordered places."""
     names = [c.sql for c in (*found.columns, *found.hidden) if c.rank is None]
     place = exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=list(order)), over="OVER")
     inner = aliased(query, "p")

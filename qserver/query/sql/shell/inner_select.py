@@ -1,7 +1,6 @@
-"""IN with a SELECT of groups: its released numbers tell them, before the rest is asked.
+"""IN with a SELECT of groups, found by released numbers before the rest is asked.
 
-So the text is read with the groups written out: with all that there may be at first, and with those
-that are chosen once the numbers are known.
+The text lists all possible groups at first, then the chosen ones.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ def written_out(
     """The SELECTs of groups behind IN, each replaced by a list of values.
 
     Args:
-        chosen: the values of each; the widest where left out. One whose groups are public, or no
-            groups of which a number chooses, stays as it is.
+        chosen: the values of each; the widest by default. A SELECT of public groups, or without a
+            choice by numbers, stays as it is.
 
     Raises:
         SqlError: one cannot be answered; points at the place.
@@ -97,7 +96,7 @@ def _parts_of(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _written(value: str | None, node: exp.Expr) -> exp.Expr:
-    """A value, which errors find where the SELECT stands."""
+    """A value; errors about it point at the SELECT."""
     found: exp.Expr = exp.null() if value is None else exp.Literal.string(value)
     at = next((part.meta for part in node.walk() if "start" in part.meta), {})
     found.meta.update(at)
@@ -114,7 +113,7 @@ class _Reader:
     clauses: Clauses
 
     def read(self) -> InnerSelect[Statement] | None:
-        """The SELECT; None where no number chooses its groups. Raises as `written_out` does."""
+        """The SELECT; None if no number chooses its groups. Raises as `written_out` does."""
         query = _query_of(self.node)
         assert query is not None  # noqa: S101 - the caller chose it so
         names = replace(self.names)
@@ -149,7 +148,7 @@ class _Reader:
         return self._inner(part)
 
     def _env(self, shell: Shell) -> Mapping[str, Named]:
-        """What the SELECT may read by names."""
+        """The named tables of the SELECT."""
         found, env = list[exp.With](), dict[str, Named]()
         at = self.node.parent
         while at is not None:
@@ -169,7 +168,7 @@ class _Reader:
             raise self._refused("group without ROLLUP in a SELECT behind IN", query)
 
     def _is_positive(self) -> bool:
-        """Whether NULL does here as false does."""
+        """Whether NULL acts as false here."""
         at = self.node.parent
         while isinstance(at, _JOINING):
             at = at.parent

@@ -1,4 +1,4 @@
-"""The groups of a SELECT over records, and what is counted, summed or averaged of each.
+"""The groups of a SELECT over records, and the counts, sums and averages of each.
 
 They may be sets of groups, by ROLLUP, CUBE and GROUPING SETS.
 """
@@ -36,14 +36,14 @@ _NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,9})?")
 
 @dataclass(frozen=True)
 class Group:
-    """One group: per grouping the place of its value, -1 where all are together."""
+    """One group: the place of its value per grouping, -1 for all together."""
 
     places: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Atom:
-    """What is counted, summed or averaged of every group."""
+    """An aggregate of every group."""
 
     node: exp.Expr
     item: Item
@@ -56,9 +56,9 @@ class Core:
 
     Args:
         index: its number in the text.
-        select: it reads the dataset itself.
-        items: those of the SELECT.
-        where: which records count, with the conditions on groups.
+        select: reads the dataset itself.
+        items: of the SELECT.
+        where: condition on records, with those on groups.
         regions: sets of cells, with the limit on work of the whole text.
     """
 
@@ -80,7 +80,7 @@ class Core:
         self._known: dict[tuple[int, tuple[int, ...]], Item] = {}
 
     def _sets(self) -> GroupingSets:
-        """What the text groups by; SELECT DISTINCT of attributes groups by these."""
+        """The text's grouping sets; SELECT DISTINCT groups by its attributes."""
         group = self.select.args.get("group")
         found = grouping_sets(group, self.names.source)
         nodes = tuple(item.node for item in self.items.found)
@@ -91,7 +91,7 @@ class Core:
 
     @cached_property
     def rows(self) -> tuple[Group, ...]:
-        """The groups in the order of the domain; those without a cell are left out.
+        """The groups in the order of the domain, without empty sets of cells.
 
         Raises:
             CapacityError: there are too many.
@@ -115,7 +115,7 @@ class Core:
                 yield group
 
     def _overlap(self, of: Sequence[int]) -> bool:
-        """Whether two groupings are of the same attribute, so that some groups have no cell."""
+        """Whether two groupings share an attribute, so that some groups have no cell."""
         axes = [
             {axis for value in self.groupings[k].values for box in value.region for axis in box}
             for k in of
@@ -130,7 +130,7 @@ class Core:
         return found
 
     def key(self, node: exp.Expr) -> int | None:
-        """The grouping that an expression is; None for another, and for one value."""
+        """The grouping of an expression; None for another, and for one value."""
         if isinstance(node, exp.Null | exp.Literal | exp.Boolean):
             return None
         for k, grouping in enumerate(self.groupings):
@@ -218,7 +218,7 @@ class Core:
         return Table(name, tuple(columns), tuple(types), tuple(rows))
 
     def _counted(self, of: exp.Expr) -> Several | None:
-        """How many values of an expression have a record, without NULL; None where none can."""
+        """Number of an expression's non-NULL values with a record; None if none can have one."""
         known = has_value(of.copy())
         where = self.where
         if where is not None:
@@ -229,7 +229,7 @@ class Core:
         return core.with_a_record() if core.rows else None
 
     def with_a_record(self) -> Several:
-        """How many groups have a record."""
+        """The number of groups with a record."""
         count = self.atom(exp.Count(this=exp.Star()))
         parts = tuple(self.item(count, (i,)) for i in range(len(self.rows)))
         test = Compare(0, ">=", Fraction(1))
@@ -260,11 +260,11 @@ _Sets = list[list[exp.Expr]]
 
 @dataclass(frozen=True)
 class GroupingSets:
-    """What a text groups by.
+    """The groupings of a text.
 
     Args:
         nodes: every part, once.
-        sets: by which of them, by their index, each part of the table groups.
+        sets: indexes of the parts of each grouping set.
     """
 
     nodes: tuple[exp.Expr, ...] = ()
@@ -272,7 +272,7 @@ class GroupingSets:
 
     @property
     def is_one(self) -> bool:
-        """Whether there is one table of groups, without totals below it."""
+        """Whether there is one grouping set, without totals."""
         return len(self.sets) == 1
 
 
@@ -280,7 +280,7 @@ def grouping_sets(group: exp.Group | None, source: SqlText) -> GroupingSets:
     """The sets of a GROUP BY; one empty set without it.
 
     Raises:
-        SqlError: it has a part that is no expression.
+        SqlError: it has a part other than an expression.
         CapacityError: there are too many sets.
     """
     if group is None:
@@ -304,7 +304,7 @@ def grouping_sets(group: exp.Group | None, source: SqlText) -> GroupingSets:
 
 
 def _given(group: exp.Group, source: SqlText) -> list[exp.Expr]:
-    """The parts of a GROUP BY; SqlError if it has others than expressions and sets."""
+    """The parts of a GROUP BY; SqlError for others than expressions and sets."""
     given = {key for key, value in group.args.items() if value}
     if given - {"expressions", *_OTHER_FORMS} or not group.expressions:
         raise source.refuse("group by attributes alone", group)
@@ -317,7 +317,7 @@ def _given(group: exp.Group, source: SqlText) -> list[exp.Expr]:
 
 
 def _sets(part: exp.Expr) -> _Sets:
-    """The sets that one part of GROUP BY stands for."""
+    """The grouping sets of one part of GROUP BY."""
     if isinstance(part, exp.GroupingSets):
         return [found for inner in part.expressions for found in _sets(inner)]
     if not isinstance(part, exp.Rollup | exp.Cube):
@@ -340,5 +340,5 @@ def _joined(units: Sequence[list[exp.Expr]]) -> list[exp.Expr]:
 
 
 def _listed(node: exp.Expr) -> list[exp.Expr]:
-    """The parts of a list in parentheses, or the one that it is."""
+    """The parts of a list in parentheses, or the single part."""
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node.unnest()]

@@ -1,4 +1,4 @@
-"""UNION ALL: the rows of several SELECTs, one after the other."""
+"""UNION ALL: the rows of several SELECTs in turn."""
 
 from __future__ import annotations
 
@@ -189,5 +189,5 @@ def _are_periods(parts: Sequence[Relation], k: int) -> bool:
 
 
 def listed_of(relation: Relation) -> list[Column]:
-    """The columns that SELECT lists."""
+    """The listed columns of a SELECT."""
     return [column for column in relation.columns if not column.is_extra]

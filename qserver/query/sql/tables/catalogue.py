@@ -1,8 +1,8 @@
-"""What is public of a dataset, as SQL asks for it: its name, its attributes, their kinds.
+"""Public facts of a dataset in SQL: its name, attributes and their kinds.
 
 SHOW TABLES, DESCRIBE a, SHOW COLUMNS FROM a, SELECT from information_schema.tables and columns, and
-SELECT * that asks for no row, by which tools read the names of columns.
-A statement of this kind has rows without numbers, and costs nothing.
+SELECT * without rows, by which tools read column names. Such a statement has rows without numbers,
+and costs nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_catalogue(text: str) -> bool:
 
 
 def catalogue_statement(text: str, domain: Domain, *, dataset: str) -> Statement | None:
-    """The statement of public facts that a text asks for; None for another text.
+    """The statement of a text about public facts; None for another text.
 
     Raises:
         SqlError: it asks information_schema for something else.

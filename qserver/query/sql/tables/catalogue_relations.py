@@ -1,7 +1,7 @@
 """The relations of the catalogue and their rows: each dataset a table, each attribute a column.
 
-Relations, types and numbers are those of PostgreSQL 16, read from a real server once. What a row
-does not say is NULL, or the nothing of its type where PostgreSQL has no NULL there.
+Relations, types and numbers are those of PostgreSQL 16, read from a real server once. Unset values
+are NULL, or the type's empty value where PostgreSQL has no NULL.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Names:
-    """What a catalogue holds; `settings`: names with their values."""
+    """The content of a catalogue; `settings`: names with their values."""
 
     database: str
     user: str
@@ -102,7 +102,7 @@ class Names:
 
     @classmethod
     def from_json(cls, text: str) -> Names:
-        """What `json.dumps` made of the fields of one."""
+        """Restore from the JSON of the fields."""
         found = json.loads(text)
         tables = (
             Table(t["name"], tuple(map(tuple, t["columns"])), tuple(t["ends"]))
@@ -127,7 +127,7 @@ class Relation:
 
     Args:
         columns: names with the names of their types.
-        filled: those that are never NULL.
+        filled: columns that are never NULL.
     """
 
     schema: str
@@ -145,7 +145,7 @@ class Relation:
 
 @cache
 def facts() -> Mapping[str, Any]:
-    """What was read from PostgreSQL."""
+    """Facts read from PostgreSQL."""
     text = (files("qserver") / "data" / "postgres-16.json").read_text(encoding="utf-8")
     found: Mapping[str, Any] = json.loads(text)
     return found
@@ -170,7 +170,7 @@ def relation(schema: str, name: str) -> Relation | None:
 
 @cache
 def column_types() -> Mapping[str, str]:
-    """The name of the type of a column by its name, which says it in all of these relations."""
+    """The type of a column by its name, which has one type in all relations."""
     names = [(schema, name) for schema, found in facts()["relations"].items() for name in found]
     return {
         column: kind
@@ -187,7 +187,7 @@ _FUNCTIONS: Final = {
 
 
 def rows_of(schema: str, name: str, names: Names) -> Iterable[Row]:
-    """The rows of a relation; of most there are none."""
+    """The rows of a relation; most have none."""
     make = _ROWS.get(f"{schema}.{name}")
     return () if make is None else make(names)
 

@@ -1,4 +1,4 @@
-"""Intervals of cells: of quotients, by what is public of them, and of numbers that are moved."""
+"""Intervals of cells: of quotients, by public bounds, and of shifted numbers."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class PublicBounds(Generic[_N]):
 
     @property
     def whole(self) -> tuple[_N, _N]:
-        """All that is possible."""
+        """The whole range."""
         return self.least, self.most
 
     def cut(self, low: _N, high: _N) -> tuple[_N, _N]:
-        """What bounds leave of an interval from `low` to `high`.
+        """The interval from `low` to `high` cut to the bounds.
 
-        It is half as long as the interval at least, as far as the bounds are apart: noise may carry
-        an interval over a bound, and what is left of it would be short by chance. One that lies
-        beyond a bound has missed; then only the bounds are sure.
+        It keeps at least half its length, within the bounds: noise may carry an interval over a
+        bound, and the rest would be short by chance. An interval beyond a bound has missed; then
+        only the bounds are sure.
         """
         if low > self.most or high < self.least:
             return self.whole
@@ -66,7 +66,7 @@ class Centred:
     """A quotient as middle + part / denominator.
 
     Args:
-        bounds: those of part / denominator; None where they are not known.
+        bounds: of part / denominator; None if unknown.
     """
 
     middle: Fraction
@@ -76,7 +76,7 @@ class Centred:
 
     @property
     def width(self) -> Fraction | None:
-        """How far the greatest value is from the least; None where bounds are not known."""
+        """Distance of the greatest value from the least; None without bounds."""
         return None if self.bounds is None else self.bounds.most - self.bounds.least
 
 
@@ -127,17 +127,17 @@ def _fraction(value: float | None) -> Fraction | None:
 
 
 def outward(value: Fraction, towards: float) -> float:
-    """The nearest float that is not on the other side of a number."""
+    """The nearest float on one side of a number."""
     found = float(value)
     beyond = Fraction(found) > value if towards < 0 else Fraction(found) < value
     return math.nextafter(found, towards) if beyond else found
 
 
 def moved(interval: CellInterval, by: float | None) -> CellInterval:
-    """An interval of a number, of that number plus another; ends are rounded outward.
+    """The interval of a number plus another; ends are rounded outward.
 
     Args:
-        by: the other; None is NULL, and leaves both ends open.
+        by: the other number; None is NULL, and opens both ends.
     """
     if by is None:
         return CellInterval(None, None)
@@ -158,9 +158,10 @@ _MIDDLES = 1_000
 
 @lru_cache(maxsize=1_024)
 def centred(cell: Ratio, *, about_zero: bool = False) -> Centred:
-    """The quotient about the number that costs least, or about 0 where that is told.
+    """The quotient about the cheapest number, or about 0 on request.
 
-    It is the middle of its bounds, 0, or the quotient if all kinds of records were alike often.
+    That is the middle of its bounds, 0, or the quotient if all kinds of records were equally
+    frequent.
     """
     low, high, middle = cell.low, cell.high, Fraction(0)
     if low is None or high is None:
@@ -178,7 +179,7 @@ def centred(cell: Ratio, *, about_zero: bool = False) -> Centred:
 
 @dataclass(frozen=True)
 class _Kinds:
-    """Kinds of records by their weights in numerator and denominator, in units of whole numbers.
+    """Kinds of records by their whole-number weights in numerator and denominator.
 
     Args:
         scale: of a quotient of both.
@@ -190,7 +191,7 @@ class _Kinds:
 
     @classmethod
     def of(cls, numerator: LinearQuery, denominator: LinearQuery) -> _Kinds | None:
-        """None for too many kinds, or where a denominator of some data is negative or always 0."""
+        """Kinds of records; None for too many, or a denominator that may be negative or is 0."""
         grid = class_grid(numerator, denominator)
         if grid.n_cells > _MAX_GRID:
             return None
@@ -201,7 +202,7 @@ class _Kinds:
 
     @cached_property
     def bounds(self) -> tuple[Fraction, Fraction] | None:
-        """The least and the greatest quotient; None where a record may count above alone."""
+        """The least and the greatest quotient; None if a record may count only above."""
         if (self.over[self.under == 0] != 0).any():
             return None
         inside = self.under > 0
@@ -211,7 +212,7 @@ class _Kinds:
 
     @property
     def middle(self) -> Fraction:
-        """The number that a part is measured about."""
+        """The number about which the part is measured."""
         alike = self.scale * Fraction(sum(self.over.tolist()), sum(self.under.tolist()))
         found = [alike.limit_denominator(_MIDDLES), Fraction(0)]
         ends = self.bounds or (alike, alike)
@@ -220,9 +221,9 @@ class _Kinds:
         return min(found, key=lambda at: self._cost(at, max(abs(end - at) for end in ends)))
 
     def _cost(self, at: Fraction, far: Fraction) -> float:
-        """What a quotient costs that is so far from the number it is measured about.
+        """The cost of a quotient at a distance from the number it is measured about.
 
-        The error of its part and that of the denominator add up, each in the least costly share.
+        The errors of its part and of the denominator add up, in the cheapest shares.
         """
         over, under = float(self.scale) * self.over.astype(float), self.under.astype(float)
         part = float(np.abs(over - float(at) * under).max())

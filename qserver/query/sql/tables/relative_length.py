@@ -1,9 +1,9 @@
-"""Counts and sums within a part of themselves, such as 2 percent.
+"""Counts and sums with a length relative to themselves, such as 2 percent.
 
-How long the interval may be depends on the number, which is private. So it is asked in steps, as
-smooth numbers are: roughly first, then as exactly as the greatest possible number needs, then as
-the least possible one does. No step asks for more than the least number that the text assumes
-needs, so that is the worst that it can cost. The lengths follow from released answers alone.
+The allowed length depends on the private number. So it is asked in steps, as smooth numbers are:
+roughly first, then as exactly as the greatest possible number needs, then as the least possible one
+needs. No step asks for more than the text's assumed least number needs, which bounds the cost. The
+lengths follow from released answers alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AIM = 0.98
 
 @dataclass(frozen=True)
 class Relative:
-    """A count or sum of which the text asks for a part of itself."""
+    """A count or sum with a relative length."""
 
     query: LinearQuery
     part: float
@@ -36,7 +36,7 @@ class Relative:
 
 @dataclass(frozen=True)
 class KnownSum:
-    """What history says of a number; ends are infinite where it says nothing."""
+    """A number's interval from history; ends are infinite if unknown."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -63,7 +63,7 @@ class RelativeTarget:
     """The required exactness of a number: within a part of itself.
 
     Args:
-        least: the least size that counts; a smaller number is asked as if it had this size.
+        least: the least size; smaller numbers are asked as if they had it.
     """
 
     part: float
@@ -75,7 +75,7 @@ class RelativeTarget:
         return self.part * self.least
 
     def is_met(self, known: KnownSum) -> bool:
-        """Whether the interval is short enough for the number that was released."""
+        """Whether the interval is short enough for the released number."""
         room = self.part * max(self.least, abs(known.estimate))
         return known.half_width <= room * (1.0 + _ROUNDING)
 
@@ -96,7 +96,7 @@ def confidence_of(statement: Statement, column: int) -> float:
 
 
 def relatives(statement: Statement) -> dict[Relative, RelativeTarget]:
-    """The counts and sums of which a part of themselves is asked; none where all hold at once."""
+    """Counts and sums with relative lengths; none for simultaneous intervals."""
     found = dict[Relative, RelativeTarget]()
     for row in statement.rows:
         for k, cell in enumerate(row.cells):
@@ -110,6 +110,6 @@ def relatives(statement: Statement) -> dict[Relative, RelativeTarget]:
 
 
 def relative_of(cell: Sum, statement: Statement, column: int) -> Relative:
-    """What is asked of a count or sum, of which a part of itself is asked."""
+    """The required exactness of a count or sum with a relative length."""
     part = statement.exactness_of(column).part
     return Relative(cell.query, float(part or 0), confidence_of(statement, column))

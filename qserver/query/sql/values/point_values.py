@@ -1,7 +1,7 @@
-"""What an expression is on each point of the grid of the attributes that it names, by the engine.
+"""The value of an expression on each point of its attributes' grid, by the engine.
 
 A point is one value of each: a label, a whole number, a day. A missing value is NULL. The engine
-knows of the names and values of the domain, and of nothing else.
+sees only names and values of the domain.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ def on_grid(node: exp.Expr, names: Names, regions: Regions, *, near: Near = "kee
     """The values of an expression of one record.
 
     Args:
-        near: of numbers that are no small fractions.
+        near: for numbers that are not small fractions.
 
     Raises:
         SqlError: it names wide bins, or cannot be evaluated.
-        CapacityError: it names too many points, or takes too much to evaluate.
+        CapacityError: it has too many points, or is too costly to evaluate.
     """
     return names.remembered(near, node, lambda: _on_grid(node, names, regions, near))
 
@@ -128,7 +128,7 @@ def _on_grid(node: exp.Expr, names: Names, regions: Regions, near: Near) -> Deri
 
 
 def _is_column(node: exp.Expr, names: Names) -> bool:
-    """Whether it is an attribute, or what is the same on all of each of its bins."""
+    """Whether it is an attribute, or constant on each of its bins."""
     if isinstance(node, exp.Column):
         return True
     columns = list(node.find_all(exp.Column))
@@ -137,7 +137,7 @@ def _is_column(node: exp.Expr, names: Names) -> bool:
 
 
 def _check_kind(column: exp.Column, names: Names) -> None:
-    """Raise SqlError where a function of numbers is of labels, or one of texts of others."""
+    """Raise SqlError for a function of numbers on labels, or of texts on others."""
     attribute, outer = names.domain.attributes[names.any_axis(column)], above(column)
     if isinstance(outer, _OF_NUMBERS) and attribute.kind == "labels":
         raise names.source.refuse(
@@ -157,7 +157,7 @@ def fixed(node: exp.Expr, names: Names) -> str | None:
 
 
 def _table(axis: int, columns: Mapping[str, _Column], beside: int | None) -> Table:
-    """The columns of an attribute, without its value that has no place in them."""
+    """The columns of an attribute, without values that do not fit."""
     values = [one.values for one in columns.values()]
     rows = enumerate(zip(*values, strict=True))
     return Table(
@@ -169,7 +169,7 @@ def _table(axis: int, columns: Mapping[str, _Column], beside: int | None) -> Tab
 
 
 def _column(node: exp.Expr, names: Names, regions: Regions) -> _Column:
-    """The column of an attribute, a level or a step, which takes its place in the statement."""
+    """The column that replaces an attribute, a level or a step in the statement."""
     if isinstance(node, exp.Column):
         _check_kind(node, names)
         found = _of_attribute(node, names)
@@ -205,7 +205,7 @@ def _of_attribute(column: exp.Column, names: Names) -> _Column:
 
 
 def _of_step(node: exp.Expr, names: Names, regions: Regions) -> _Column:
-    """What is the same on all of a bin, such as FLOOR(income / 1000)."""
+    """A value that is constant on each bin, such as FLOOR(income / 1000)."""
     found = values_on_bins(node, names, regions)
     [axis] = found.axes
     size = names.domain.sizes[axis]
@@ -220,7 +220,7 @@ def _of_step(node: exp.Expr, names: Names, regions: Regions) -> _Column:
 
 
 def counts_by_first_day(node: exp.Expr | None) -> bool:
-    """Whether what is calculated of a period is so of its first day: seconds, moves and steps."""
+    """Whether a calculation on a period uses its first day: seconds, moves and steps."""
     if isinstance(node, exp.Extract):
         return str(node.this.name).lower() == EPOCH
     if isinstance(node, exp.Add | exp.Sub):
@@ -229,7 +229,7 @@ def counts_by_first_day(node: exp.Expr | None) -> bool:
 
 
 def unit_of_part(column: exp.Column) -> Unit:
-    """The unit of time within which what is taken of a date does not change; else a day."""
+    """The unit of time within which a part of a date is constant; else a day."""
     outer = above(column)
     said = outer.this if isinstance(outer, exp.Extract) else outer and outer.args.get("unit")
     word = type(outer).__name__ if isinstance(outer, _UNITS) else said.name if said else ""
@@ -312,7 +312,7 @@ def _read(
 
 
 def _rounded(exact: Mapping[object, Value | None]) -> tuple[dict[object, Value | None], Fraction]:
-    """Numbers to one small part, and the most that one was moved, with its own last places."""
+    """Numbers rounded to one small part, and the largest change, rounding errors included."""
     rounded = dict[object, Value | None]()
     most = Fraction(0)
     for at, value in exact.items():
