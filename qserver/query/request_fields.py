@@ -122,7 +122,7 @@ LENGTH = _needed(
     schema={"minimum": MIN_LENGTH, "maximum": MAX_LENGTH},
     label="Within ±",
     inputs=("within",),
-    note="records, or the unit of an average; as WITHIN in SQL",
+    note="in records, or the unit of an average; as WITHIN in SQL",
 )
 CONFIDENCE = _needed(
     "confidence C",
@@ -135,14 +135,14 @@ CONFIDENCE = _needed(
 MEASURE = Field(
     "measure",
     "`only_this`: nothing is measured for later questions; `auto`: the planner may buy tables that "
-    "these use too; by default as the dataset's owner says",
+    "these use too; by default the owner's choice",
     choices={"auto": "also tables that later questions use", "only_this": "only this question"},
     flags={"--only-this": "only_this", "--no-only-this": "auto"},
     label="What may be measured",
 )
 AS_OF = Field(
     "as_of PERIOD",
-    "where data arrive over time, the last period to count; by default the last sealed one",
+    "last period to count, for data that arrive over time; by default the last sealed one",
     "text",
 )
 SELECTED_FROM = Field(
@@ -187,8 +187,8 @@ INDEPENDENT = Field(
 METHOD = Field(
     "method",
     "how probabilities are computed. `auto`: the exact law; `convolution`, `monte-carlo`: "
-    "algorithms 2 and 1 of Xiao and Xiong (2012), which know the law of the estimate's error alone "
-    "where released answers disagree",
+    "algorithms 2 and 1 of Xiao and Xiong (2012), which leave out what released answers disagree "
+    "about",
     default="auto",
     choices={
         "auto": "by the exact law",
@@ -211,14 +211,14 @@ DRAWS = Field(
 )
 ERROR = Field(
     "error E",
-    "wanted numerical error of probabilities; `statement.error` has the one reached",
+    "wanted numerical error of probabilities; `statement.error` has the attained one",
     schema={"minimum": LEAST_ERROR, "maximum": MOST_ERROR},
     default=USUAL_ERROR,
 )
 PRIOR = Field(
     "prior PRIOR",
-    "what you hold true of the answer beforehand: it is not negative (`non-negative`), the public "
-    "number of records bounds it (`known-total`), or it lies between two ends (`between`). The "
+    "what you know of the answer beforehand: it is not negative (`non-negative`), it is at most "
+    "the public number of records (`known-total`), or it lies between two ends (`between`). The "
     "statement is then Bayesian, not a frequency",
     "prior",
     choices={
@@ -237,12 +237,12 @@ QUESTION = (QUERY, *EXACTNESS, SELECTED_FROM, INDEPENDENT, *READING, AS_OF)
 
 AT_LEAST = _needed(
     "at_least T",
-    "asks how likely the answer is this or more",
+    "asks for the probability of this or more",
     label="How likely is a count of at least",
 )
 BETWEEN = _needed(
     "between",
-    "[A, B] with A <= B; asks how likely the answer is from A to B",
+    "[A, B] with A <= B; asks for the probability from A to B",
     "pair",
     label="and at most",
     inputs=("at_most",),
@@ -280,8 +280,8 @@ SURE = Field(
 )
 SPEND = Field(
     "spend",
-    "`false`: nothing is spent; what history does not answer is refused as `unconfirmed`, with its "
-    "price",
+    "`false`: spend nothing, and refuse as `unconfirmed`, with its price, what history does not "
+    "answer",
     "truth",
     default=True,
     flags={"--no-spend": "false"},
@@ -289,9 +289,9 @@ SPEND = Field(
 STATEMENT = (MEASURE, AS_OF, WITHIN, SURE)
 ASSUMING = Field(
     "assuming",
-    "number of records that an average is of, at least",
+    "least number of records behind an average",
     "whole",
-    label="of at least so many records",
+    label="of at least this many records",
 )
 
 _PAIR = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
@@ -321,8 +321,8 @@ MARGINALS = Field(
 )
 SELECTION = Field(
     "selection",
-    "of `marginals`: `best` buys the tables that tell the marginals best, with history; `merged` "
-    "does so after a first purchase found rare values, and merges these; `listed` buys the "
+    "of `marginals`: `best` buys the tables that determine the marginals best, with history; "
+    "`merged` first buys tables that show rare values, and merges these; `listed` buys the "
     "marginals evenly",
     "text",
     default="best",
@@ -335,7 +335,7 @@ ORACLE = Field(
 )
 LIKELIHOOD = Field(
     "likelihood",
-    "of `marginals`: `squares` or `laplace`, what is minimised",
+    "of `marginals`: the loss to minimise, `squares` or `laplace`",
     "text",
     default="squares",
 )
@@ -375,8 +375,7 @@ CHECKED = replace(
 SURELY = replace(CONFIDENCE, name="check.confidence C", about="confidence of that interval")
 FALLBACK = Field(
     "check.fallback_length L",
-    "measure to this length where the check's interval does not hold the model's answer; at most "
-    "`length`",
+    "measure to this length if the check's interval misses the model's answer; at most `length`",
     schema=LENGTH.schema,
 )
 RECORDS = Field(
@@ -400,7 +399,7 @@ SEED = Field(
 
 FPR = _needed(
     "gate.fpr",
-    "false positives of the test of membership",
+    "false-positive rate of the membership test",
     schema={"exclusiveMinimum": 0, "exclusiveMaximum": 1},
     usual=0.05,
 )
@@ -417,7 +416,7 @@ BASIS = Field(
 )
 LEARNT_FROM = _needed(
     "records N",
-    "number of records that the model is learnt from, as you state it",
+    "number of records behind the model, as you state it",
     schema={"exclusiveMinimum": 0},
 )
 COST = Field(
@@ -425,8 +424,8 @@ COST = Field(
 )
 GAME = Field(
     "game",
-    "`replaced`: another record would stand where the target's may be; `added`: none would, which "
-    "says something under `add-remove` alone",
+    "`replaced`: another record takes the target's place; `added`: none does, which has a meaning "
+    "only under `add-remove`",
     default="replaced",
     choices={"replaced": "", "added": ""},
 )

@@ -195,7 +195,7 @@ def test_an_average_may_know_of_how_many_records(browser: Browser) -> None:
     part = browser.post(f"{PEOPLE}/price", {**form, "assuming": "150"}, headers=HTMX).text
     assert "1 number, ± 1 with 90 percent confidence" in part
     part = browser.post(f"{PEOPLE}/price", {**form, "assuming": "many"}, headers=HTMX).text
-    assert "“of at least so many records” must be a whole number" in html.unescape(part)
+    assert "“of at least this many records” must be a whole number" in html.unescape(part)
 
 
 def test_two_groups_are_shown_in_a_table_for_each_value_of_the_first(browser: Browser) -> None:

@@ -58,7 +58,7 @@ def run_export(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         with args.file.open("x", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in lines)
     except OSError as exc:
-        raise ConfigError("file", f"be new and open to us ({exc.strerror})") from exc
+        raise ConfigError("file", f"be new and writable ({exc.strerror})") from exc
     runtime.console.line(f"Wrote {len(lines):,} entries.")
     return ExitCode.OK
 

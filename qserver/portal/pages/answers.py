@@ -118,7 +118,7 @@ class AnswerView:
             return ""
         why = "takes the disagreement of released answers into account"
         if self.answer.statement.prior:
-            why = "takes what you hold true beforehand into account"
+            why = "takes what you know beforehand into account"
         middle_text = numbers.number(middle, self.axis_decimals)
         return f"The curve {why}, the best estimate does not: its middle is {middle_text}."
 
@@ -182,7 +182,7 @@ def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}") if abs(value) < 1e6 else value
 
 
-_COVERED = "The people it is about have lost less than others, so the budget stays as it is."
+_COVERED = "These people have lost less than others, so the budget stays as it is."
 KINDS = {
     "free": "Earlier answers already give this one.",
     "exact": "This answer is public: no record can change it.",

@@ -89,8 +89,8 @@ def _too_few(found: Sequence[ReachedLength], m: int, least: float) -> str:
 def _far_from_linear(n: int, m: int) -> str:
     which = "The number is" if m == 1 else f"{n} of {m} numbers {'is' if n == 1 else 'are'}"
     return (
-        f"{which} far from linear within the noise of the sums behind {'it' if n == 1 else 'them'}:"
-        " the interval allows for that, and measured more exactly it would be much shorter."
+        f"{which} far from linear within the noise of the sums behind {'it' if n == 1 else 'them'}"
+        ". The interval allows for that; more exact sums would make it much shorter."
     )
 
 
@@ -103,8 +103,8 @@ def _longer(found: Sequence[ReachedLength], m: int) -> str:
 def _passed_over(n: int, m: int) -> str:
     which = "The number is" if m == 1 else f"{n} of {m} numbers {'is' if n == 1 else 'are'}"
     return (
-        f"{which} told by counts that are known less exactly than WITHIN asks, so that more "
-        "records than twice that may be passed over"
+        f"{which} based on counts that are less exact than WITHIN asks, so it may pass over more "
+        "than twice as many records"
     )
 
 
@@ -115,7 +115,7 @@ def _lengths(found: Sequence[ReachedLength]) -> str:
 
 def _more(rest_nano: int | None) -> str:
     if rest_nano is None:
-        return "; a smaller ASSUMING AT LEAST measures more, and EXPLAIN says for how much."
+        return ". A smaller ASSUMING AT LEAST measures more; EXPLAIN shows the price."
     return f"{_used_up(rest_nano)[:-1]}, with another WITHIN or ASSUMING AT LEAST."
 
 
@@ -123,7 +123,7 @@ def _used_up(rest_nano: int | None) -> str:
     if rest_nano is None:
         return "."
     return (
-        f": what was quoted is used up, and the rest would cost {cost_text(rest_nano / 1e9)} "
+        f". The quoted price is spent, and the rest would cost {cost_text(rest_nano / 1e9)} "
         "epsilon."
     )
 
