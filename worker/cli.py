@@ -154,7 +154,7 @@ class _Run:
 def _attach(arguments: argparse.Namespace, run: _Run) -> _Done:
     with loading():
         from qserver.query.requirement import measure_of
-        from qserver.records.unit import Words
+        from qserver.records.declared_unit import Words
         from worker.owner.attach import AttachRequest, attach, guarantee_lines
         from worker.owner.changes import load_claims
         from worker.owner.checks.population import parse_delta, parse_limit

@@ -18,9 +18,10 @@ from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claim import Claim, guard_nano
 from qserver.records.codec import plain
 from qserver.records.dataset import DatasetMeta, Growth, expected_of
+from qserver.records.declared_unit import check_together
 from qserver.records.privacy import Privacy
 from qserver.records.privacy.conversion import check_privacy, limit_nano
-from qserver.records.unit import THE_PERSON, Unit, check_together
+from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.records import Attached

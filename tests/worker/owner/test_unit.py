@@ -21,7 +21,8 @@ from qserver.query.domain_file import domain_from_document
 from qserver.records.charge import Relation
 from qserver.records.codec import read
 from qserver.records.dataset import DatasetMeta
-from qserver.records.unit import THE_PERSON, Unit, Words
+from qserver.records.declared_unit import Words
+from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.encoding.digests import sealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
