@@ -7,7 +7,7 @@ import os
 
 from flask import Flask
 
-from qserver.program import limit_threads
+from qserver.program.start import limit_threads
 
 
 def app_from_environment() -> Flask:
@@ -19,12 +19,12 @@ def app_from_environment() -> Flask:
     """
     # numpy reads the limits once, when it loads: so they come before these imports.
     limit_threads(os.environ)
-    from qserver import telemetry
     from qserver.api.app import create_app
     from qserver.api.metrics import Observed, Traced
-    from qserver.api.process.opening import STARTING_S, access_of, open_store, sign_on_of
+    from qserver.api.process.start import STARTING_S, access_of, open_store, sign_on_of
     from qserver.config import Settings
     from qserver.portal.blueprint import Portal
+    from qserver.program import telemetry
     from qserver.service.service import Service
 
     settings = Settings.from_environment()

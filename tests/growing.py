@@ -12,7 +12,8 @@ from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.records.unit import THE_PERSON, Unit
 from tests.deployment import LOG, Deployment, Relation
-from worker.owner.arrivals.append import (
+from worker.owner.arrivals.findings import Late
+from worker.owner.arrivals.sealing import (
     Appended,
     AppendRequest,
     RetiredPeriods,
@@ -20,7 +21,6 @@ from worker.owner.arrivals.append import (
     append,
     retire,
 )
-from worker.owner.arrivals.findings import Late
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry

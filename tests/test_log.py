@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qserver.program import formatter_of
+from qserver.program.start import formatter_of
 
 pytestmark = [
     pytest.mark.promise(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.program import loading
+from qserver.program.start import loading
 
 HEAVY = {
     *("asyncio", "duckdb", "flask", "numpy", "pandas", "pyarrow", "pydantic", "redis", "scipy"),
@@ -77,7 +77,7 @@ def test_a_worker_that_waits_and_an_attach_load_only_what_they_use() -> None:
 READING = """
 from pathlib import Path
 from qserver.cli.local.demo import adult_csv, adult_domain
-from qserver.query.files import load_domain
+from qserver.query.domain_loading import load_domain
 from worker.private.snapshot import read_snapshot
 read_snapshot(adult_csv(), load_domain(adult_domain()), key=b"k" * 32, folder=Path("."))
 """

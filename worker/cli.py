@@ -23,10 +23,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from qserver import telemetry
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
-from qserver.program import completion_script, formatter_of, loading, telling_if_long
+from qserver.program import telemetry
+from qserver.program.start import completion_script, formatter_of, loading, telling_if_long
 from worker.owner.arrivals.findings import StrictError
 from worker.parser import build_parser
 from worker.sources.address import address_of
@@ -154,7 +154,7 @@ class _Run:
 def _attach(arguments: argparse.Namespace, run: _Run) -> _Done:
     with loading():
         from qserver.query.requirement import measure_of
-        from qserver.records.people import Words
+        from qserver.records.declared_unit import Words
         from worker.owner.attach import AttachRequest, attach, guarantee_lines
         from worker.owner.changes import load_claims
         from worker.owner.checks.population import parse_delta, parse_limit
@@ -194,7 +194,7 @@ def _attach(arguments: argparse.Namespace, run: _Run) -> _Done:
 
 
 def _append(arguments: argparse.Namespace, run: _Run) -> _Done:
-    from worker.owner.arrivals.append import AppendRequest, append
+    from worker.owner.arrivals.sealing import AppendRequest, append
 
     data = address_of(arguments) if arguments.data or arguments.source else None
     done = append(run.asked(AppendRequest, data=data), **run.owned, progress=_say, log=run.log)
@@ -205,7 +205,7 @@ def _append(arguments: argparse.Namespace, run: _Run) -> _Done:
 
 
 def _retire(_arguments: argparse.Namespace, run: _Run) -> _Done:
-    from worker.owner.arrivals.append import RetireRequest, retire
+    from worker.owner.arrivals.sealing import RetireRequest, retire
 
     done = retire(run.asked(RetireRequest), **run.owned, progress=_say, log=run.log)
     how = "were erased before" if done.again else "are erased"
@@ -245,7 +245,7 @@ def _domain_file(arguments: argparse.Namespace, _run: _Run) -> int:
 
 
 def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
-    from qserver.query.files import load_new_domain
+    from qserver.query.domain_loading import load_new_domain
     from worker.owner.domains.draft import domain_of_columns, infer_domain_document
 
     if arguments.infer_domain == (arguments.domain is not None):

@@ -18,11 +18,11 @@ from qserver.errors import (
     StoreUnavailableError,
 )
 from worker.constants import WORKER
-from worker.journal.files import NO_ROOM, require_room
+from worker.journal.append_only_files import NO_ROOM, require_room
 from worker.journal.journal import CLOSED, Journal, JournalFullError
 from worker.noise.randomness import SystemEntropy
 from worker.owner.witness import NO_WITNESS
-from worker.private.entry import (
+from worker.private.present_content import (
     GrowingTable,
     follow_parts,
     read_parts,
@@ -31,8 +31,8 @@ from worker.private.entry import (
     sweep_parts,
     table_on_spark,
 )
+from worker.private.record_tables import Tables
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.tables import Tables
 from worker.spending.loop import Loop, Waiting, waiting_for
 from worker.spending.presence import Presence
 from worker.spending.spend import Trusted

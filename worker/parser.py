@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import qserver
-from qserver.program import SHELLS
+from qserver.program.start import SHELLS
 from qserver.query.requirement import DEFAULT_PHI, MEASURES
 from qserver.records.privacy import PRIVACIES
 from qserver.records.unit import PROTECTS, REPLACED

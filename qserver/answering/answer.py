@@ -9,15 +9,20 @@ from qserver.answering.replica import Replica
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError, InputError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.estimate import CredibleInterval
-from qserver.inference.posterior.by_method import AsRead, ContradictedPriorError, CutPosterior, read
-from qserver.inference.posterior.choice import reading, rule_that_holds
-from qserver.inference.posterior.given_posterior import Stated
+from qserver.inference.posterior.after_looking import reading, rule_that_holds
+from qserver.inference.posterior.disagreeing_rows import Stated
+from qserver.inference.posterior.method_and_prior import (
+    AsRead,
+    ContradictedPriorError,
+    CutPosterior,
+    read,
+)
 from qserver.ledger.claims import Lifted
 from qserver.planning.planner import Plan
-from qserver.query.asking.looking import Selection
-from qserver.query.asking.reading import Reading
+from qserver.query.asking.after_looking import Selection
+from qserver.query.asking.method_and_prior import Reading
 from qserver.query.calendar import PeriodRetiredError
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import MIN_DELTA

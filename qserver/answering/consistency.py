@@ -20,9 +20,9 @@ from qserver.answering.answer import NOISELESS
 from qserver.errors import CapacityError
 from qserver.models.marginals.fit.nearest_table import CheapestCells, nearest_table
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope
-from qserver.query.asking.looking import Ends
-from qserver.query.grid import ClassGrid, class_grid
-from qserver.query.linear import LinearQuery, Term
+from qserver.query.asking.after_looking import Ends
+from qserver.query.class_grid import ClassGrid, class_grid
+from qserver.query.linear_query import LinearQuery, Term
 from qserver.records.answer import Answer, Offer
 
 MAX_CELLS = 1 << 16

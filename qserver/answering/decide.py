@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qserver.answering.answer import answer_from, exact_answer, offer, refusal
-from qserver.answering.longer import told, told_of_all
 from qserver.answering.models.purchase import learnt, plan_model
+from qserver.answering.remarks import told, told_of_all
 from qserver.answering.replica import Replica
 from qserver.answering.workload import WorkloadCost, answer_workload, offers, open_work
 from qserver.errors import MeasurementError
 from qserver.inference.estimate import RowEstimate
-from qserver.inference.posterior.given_posterior import ToState
+from qserver.inference.posterior.disagreeing_rows import ToState
 from qserver.planning.holdings import estimate_of, meeting
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan

@@ -8,11 +8,11 @@ from math import inf
 from typing import Generic, TypeVar
 
 from qserver.answering.answer import offer, period_retired, refusal
-from qserver.answering.longer import choices_of_question, room_nano
 from qserver.answering.models.kinds.kind import ModelWork, WeighedKind
 from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.models.price import ModelExplanation
 from qserver.answering.models.purchase import foretold_error, foretold_wanted, learnt, plan_model
+from qserver.answering.remarks import choices_of_question, room_nano
 from qserver.answering.replica import Replica
 from qserver.answering.workload import each_alone, offers
 from qserver.errors import CapacityError

@@ -17,14 +17,14 @@ from qserver.errors import StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.claims import ClaimBounds, Lifted, claimed_queries
-from qserver.ledger.neighbours import neighbours_of
-from qserver.planning.blocks.earlier import EarlierDemand
+from qserver.ledger.one_person import neighbours_of
+from qserver.planning.blocks.earlier_questions import EarlierDemand
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
+from qserver.planning.failures import OnFault, WayFault
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer, proven
-from qserver.planning.ways import OnFault, WayFault
 from qserver.planning.workloads.one_by_one import plans_apart
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import (
@@ -37,10 +37,10 @@ from qserver.planning.workloads.workload import (
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Measure, Requirement
-from qserver.records.audit_chain import relinked
 from qserver.records.charge import Standing, charge_from_json
 from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
+from qserver.records.digest_links import relinked
 from qserver.records.history import (
     AnyMeasurement,
     Estimator,
@@ -49,8 +49,8 @@ from qserver.records.history import (
 )
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.state import State
+from qserver.storage.encoding.digests import PAID, reading, sealed
 from qserver.storage.encoding.jobs import measurements_from_json
-from qserver.storage.encoding.sealed import PAID, reading, sealed
 from qserver.storage.histories import Cursor, Entries
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Changes, Store

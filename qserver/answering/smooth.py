@@ -10,14 +10,14 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from qserver.inference.disagreement.known_sums import Together
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.given.known_sums import Together
 from qserver.inference.smooth.number import Look, Number, look
 from qserver.inference.smooth.part_law import PartLaw
 from qserver.inference.smooth.search import State, size_at_most, state_of
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
-from qserver.query.sql.functions.function import FunctionOfSums, Smooth
+from qserver.query.sql.functions.function_of_sums import FunctionOfSums, Smooth
 from qserver.query.sql.statistics.smooth import kinds
 from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR, Statement
 

@@ -20,18 +20,18 @@ from qserver.answering.answer import answer_from, exact_answer, offer
 from qserver.errors import MeasurementError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.estimate import CredibleInterval
-from qserver.inference.posterior.at_once import HeldAtOnce, held_at_once, normal_factor
-from qserver.inference.posterior.choice import (
+from qserver.inference.posterior.after_looking import (
     Law,
     TableReading,
     ends_of,
     rule_that_holds,
     table_readings,
 )
-from qserver.inference.posterior.given_posterior import AnyPosterior, Stated
+from qserver.inference.posterior.disagreeing_rows import AnyPosterior, Stated
+from qserver.inference.posterior.simultaneous import HeldAtOnce, held_at_once, normal_factor
 from qserver.planning.holdings import estimate_of
 from qserver.planning.workloads.workload import simultaneous
-from qserver.query.asking.looking import Ends, Selection
+from qserver.query.asking.after_looking import Ends, Selection
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement

@@ -7,10 +7,11 @@ from typing import Protocol
 from flask import Flask
 
 from qserver.api.access import Access
-from qserver.api.ahead import AnswerCache, Lanes, RepeatedQuestions
 from qserver.api.errors import register_error_handlers
 from qserver.api.gate import AccessGate, register_roles
 from qserver.api.headers import finish_response
+from qserver.api.lanes import Lanes
+from qserver.api.repeated_questions import AnswerCache, RepeatedQuestions
 from qserver.api.replies import Views
 from qserver.api.routes.datasets import AuditViews, DatasetViews
 from qserver.api.routes.models import ModelId, ModelPriceViews, ModelStructureViews, ModelViews

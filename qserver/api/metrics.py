@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import Counter, Histogram, disable_created_metrics
 
-from qserver import telemetry
 from qserver.api.headers import ROUTE_KEY, request_id_of
+from qserver.program import telemetry
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from qserver.api.bodies.answers import AnswerBody
 from qserver.api.bodies.requests import RequestBody
-from qserver.api.bodies.workload import JobBody, SqlTableBody
+from qserver.api.bodies.workloads_and_sql import JobBody, SqlTableBody
 from qserver.api.gate import caller_of_request
 from qserver.api.headers import Preference, idempotency_of, preference_of
 from qserver.api.json_reader import parse_object, read_body

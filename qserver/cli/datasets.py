@@ -8,8 +8,7 @@ from typing import Any
 
 from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.console import Console, cost_text, epsilon_text
-from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import (
+from qserver.cli.requests import (
     Rows,
     add_ledger_options,
     add_server_options,
@@ -17,6 +16,7 @@ from qserver.cli.server import (
     reply_to,
     show_reply,
 )
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.text import left_text
 
 _MOST_LABELS = 6

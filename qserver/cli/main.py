@@ -15,11 +15,11 @@ from qserver import __version__
 from qserver.cli import datasets, jobs, models, plot, questions, sql, workloads
 from qserver.cli.console import Console, wants_colour
 from qserver.cli.local import accounts, audit
-from qserver.cli.local import commands as local
+from qserver.cli.local import options as local
+from qserver.cli.requests import in_flags
 from qserver.cli.runtime import EXIT_CODES_HELP, Commands, ExitCode, Programs, Runtime, exit_code_of
-from qserver.cli.server import in_flags
 from qserver.errors import QServerError
-from qserver.program import SHELLS, completion_script
+from qserver.program.start import SHELLS, completion_script
 
 _DESCRIPTION = """\
 Linear counting queries over private data, answered with a credible interval as short as you ask, at

@@ -19,8 +19,7 @@ from qserver.cli.questions import (
     show_price,
     show_remaining,
 )
-from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import (
+from qserver.cli.requests import (
     add_fields,
     add_server_options,
     add_where,
@@ -28,6 +27,7 @@ from qserver.cli.server import (
     reply_to,
     show_reply,
 )
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.errors import ConfigError
 from qserver.query import request_fields as fields
 

@@ -135,7 +135,7 @@ def listen(host: str, port: int) -> socket.socket:
                 "stopping. Choose another with --port, or wait for it."
             ) from exc
         field, value = ("port", port) if exc.errno == errno.EACCES else ("host", host)
-        raise ConfigError(field, f"be open to us ({exc.strerror})", value) from exc
+        raise ConfigError(field, f"be accessible ({exc.strerror})", value) from exc
     return sock
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from qserver.cli.conditions import WHERE_HELP, question_document
 from qserver.cli.console import Console, cost_text, interval_text, percent_text
-from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import (
+from qserver.cli.requests import (
     Rows,
     add_fields,
     add_looking,
@@ -23,8 +22,9 @@ from qserver.cli.server import (
     selection_of,
     show_reply,
 )
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.query import request_fields as fields
-from qserver.query.asking.looking import Selection, chosen_text
+from qserver.query.asking.after_looking import Selection, chosen_text
 from qserver.records.codec import read
 from qserver.text import ADDS_NOTHING, left_text, most_text, part_text
 from qserver.text import price_text as price_of

@@ -87,7 +87,7 @@ exit codes:
   0  done
   1  failed
   2  the command line, a setting or the question is wrong
-  3  refused: the budget, what of it is yours, the guards, or a gate does not allow it
+  3  refused by the budget, your allowance, a guard or a gate
   4  no server answers at the URL
   5  not now: no worker, no store, too many requests, or the job is not done yet
   6  the port or the state folder is in use

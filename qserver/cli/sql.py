@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from qserver.cli.console import Console
 from qserver.cli.questions import show_choices, show_protected, show_remaining, unpayable
+from qserver.cli.requests import add_fields, add_server_options, given, url_of
 from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import add_fields, add_server_options, given, url_of
 from qserver.errors import ConfigError
 from qserver.query import request_fields as fields
 from qserver.query.sql.text import MAX_CHARACTERS, explains

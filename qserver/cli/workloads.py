@@ -19,8 +19,7 @@ from qserver.cli.questions import (
     show_price,
     show_remarks,
 )
-from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import (
+from qserver.cli.requests import (
     add_fields,
     add_looking,
     add_server_options,
@@ -30,9 +29,10 @@ from qserver.cli.server import (
     selection_of,
     show_reply,
 )
+from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.errors import ConfigError
 from qserver.query import request_fields as fields
-from qserver.query.asking.looking import Selection, chosen_text
+from qserver.query.asking.after_looking import Selection, chosen_text
 from qserver.records.codec import plain, read
 
 _NAME = "FILE|JSON"

@@ -44,7 +44,7 @@ from qserver.client.results import (
     Probability,
 )
 from qserver.client.tables import AfterLooking, Cell, Picked, Table
-from qserver.query.asking.looking import Selection
+from qserver.query.asking.after_looking import Selection
 from qserver.records.statement import ClaimStatus as Claim
 
 __all__ = [

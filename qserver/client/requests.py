@@ -27,8 +27,8 @@ from qserver.client.results import Answer, DatasetInfo, FromJson, Price, Probabi
 from qserver.client.tables import Table
 from qserver.errors import ConfigError
 from qserver.query import request_fields as fields
-from qserver.query.asking.looking import Selection
-from qserver.query.asking.reading import Method
+from qserver.query.asking.after_looking import Selection
+from qserver.query.asking.method_and_prior import Method
 from qserver.query.requirement import Measure
 from qserver.query.sql.text import dataset_of, explains
 from qserver.records.codec import plain

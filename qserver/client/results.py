@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from qserver.answering.plots.intervals import Panel
 from qserver.client.frames import Column, Framed, Plot, plot_of_panels, row_of
-from qserver.query.asking.looking import Selection, chosen_text
+from qserver.query.asking.after_looking import Selection, chosen_text
 from qserver.records.codec import at, read
 from qserver.records.statement import ClaimStatus, Statement
 from qserver.records.unit import SealedPeriods

@@ -17,7 +17,7 @@ from qserver.client.results import (
     number_columns,
 )
 from qserver.errors import ConfigError
-from qserver.query.asking.looking import Rule, Selection, chosen_text
+from qserver.query.asking.after_looking import Rule, Selection, chosen_text
 from qserver.records.codec import at
 from qserver.records.statement import Statement
 from qserver.text import (

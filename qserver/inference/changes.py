@@ -1,4 +1,4 @@
-"""What changed in an engine, and when."""
+"""The changes of an engine, and when they happened."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Changes:
-    """The last change by measurement and by key, of one engine. Changes are counted.
+    """The last change of each measurement and key in one engine. Changes are counted.
 
     Attributes:
         n: changes so far.
@@ -24,7 +24,7 @@ class Changes:
         """Note a change.
 
         Args:
-            ids: of the measurements that may say something else; None for all.
+            ids: measurements that may now tell something else; None for all.
             keys: of rows that were measured, or that got weights.
         """
         self.n += 1
@@ -35,15 +35,15 @@ class Changes:
         self._of_keys.update(dict.fromkeys(keys, self.n))
 
     def note_arrival(self) -> None:
-        """Note that rows which were known before are in play now, and nothing else."""
+        """Note that known rows came into play, without any other change."""
         self.n += 1
         self._of_arrival = self.n
 
     def none_since(self, n: int, ids: Iterable[int], keys: Iterable[str], *, by_all: bool) -> bool:
-        """Whether none of some measurements and keys has changed since so many changes.
+        """Whether these measurements and keys are unchanged since a number of changes.
 
         Args:
-            by_all: whether rows that only came into play change nothing.
+            by_all: whether rows that only came into play do not count as changes.
         """
         return (
             self._of_all <= n

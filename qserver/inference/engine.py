@@ -13,11 +13,12 @@ import numpy as np
 from qserver.errors import InputError
 from qserver.inference.changes import Changes
 from qserver.inference.corners.bias import Bias
+from qserver.inference.disagreement.error_law import ENOUGH
+from qserver.inference.disagreement.known_sums import Together
 from qserver.inference.estimate import RowEstimate, Sought, copied, trim
-from qserver.inference.given.known_sums import Together
-from qserver.inference.given.law_given import ENOUGH
+from qserver.inference.limits import MAX_ROWS
 from qserver.inference.live_rows import LiveRows
-from qserver.inference.posterior.given_posterior import Stated, ToState
+from qserver.inference.posterior.disagreeing_rows import Stated, ToState
 from qserver.inference.posterior.posteriors import Estimates, Posteriors, Rows
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.refinement import (
@@ -29,10 +30,10 @@ from qserver.inference.rows.refinement import (
     beside,
     least,
 )
-from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
-from qserver.inference.rows.tail import TailProblem, least_half_width
-from qserver.inference.tables.answer import WeightedRow
-from qserver.inference.tables.tables import MeasuredTables
+from qserver.inference.rows.rows_in_play import RowsInPlay
+from qserver.inference.rows.shortest_interval import TailProblem, least_half_width
+from qserver.inference.tables.measured_tables import MeasuredTables
+from qserver.inference.tables.weights import WeightedRow
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import check_confidence
 from qserver.records.dataset import MOST_RECORDS
@@ -50,17 +51,17 @@ class InferenceEngine(LiveRows):
 
     Args:
         sizes: number of values per attribute.
-        max_rows: most measurements that are combined by algebra. Direct answers and stored
-            estimators do not count.
+        max_rows: most measurements combined by algebra. Direct answers and stored estimators do not
+            count.
         most_records: public cap on the number of records; it bounds the bias of float weights.
-        apart: the attribute of periods of data that arrive over time; None where all are there.
-        may_wait: whether a question may wait while many rows that came together are factored.
+        apart: the attribute of periods of data that arrive over time; None without such data.
+        may_wait: whether a question may wait while many new rows are factored.
         law: of the noise of all measurements.
 
     Attributes:
         in_play: the rows that are combined by algebra.
-        tables: the measured tables. A query combines them only with a measurement of the query
-            itself: no other row is known to be independent of the tables' cells.
+        tables: the measured tables. A query combines tables only with its own measurement: no other
+            row is known to be independent of their cells.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class InferenceEngine(LiveRows):
         self._combinations.clear()
 
     def _settle(self) -> None:
-        """Forget what was found before, where it may be something else now."""
+        """Forget earlier results that may have changed."""
         have_arrived = self.in_play.arrived()
         if not (have_arrived or self._changed_keys):
             return
@@ -139,20 +140,20 @@ class InferenceEngine(LiveRows):
 
     @property
     def n_changes(self) -> int:
-        """How often something was forgotten so far: what was found then is kept by this."""
+        """Number of times that results were forgotten; a version for caches."""
         self._settle()
         return self._changes.n
 
     def is_unchanged(
         self, since: int, ids: Iterable[int], keys: Iterable[str], *, by_all: bool = False
     ) -> bool:
-        """Whether the same is said of numbers as after so many changes.
+        """Whether numbers are the same as after a number of changes.
 
         Args:
-            since: of `n_changes`, before they were found.
+            since: `n_changes` before they were found.
             ids: of the measurements that they were found from, as `RowEstimate.evidence`.
             keys: of the numbers' rows.
-            by_all: whether whoever found them had all rows in play, as those do that arrive.
+            by_all: whether they were found with all rows in play.
         """
         self._settle()
         return self._changes.none_since(since, ids, keys, by_all=by_all)
@@ -160,8 +161,8 @@ class InferenceEngine(LiveRows):
     def tried(self) -> InferenceEngine:
         """A copy of the history to try releases on; this engine does not change.
 
-        The copy is valid until this engine takes in an event. Releases that are tried have made-up
-        answers, so it states the laws of estimates in place of posteriors, which take longer.
+        The copy is valid until this engine takes in an event. Tried releases have made-up answers,
+        so the copy states laws of estimates in place of the slower posteriors.
         """
         found = copy.copy(self)
         found._measurements = list(self._measurements)
@@ -175,7 +176,7 @@ class InferenceEngine(LiveRows):
         return found
 
     def keep(self, estimator: Estimator) -> None:
-        """Use these weights whenever their row is asked, even before the history has them."""
+        """Use these weights whenever their row is asked, even before history has them."""
         self._keep(estimator)
         self._changed_keys.add(estimator.key)
 
@@ -198,9 +199,9 @@ class InferenceEngine(LiveRows):
 
         Args:
             confidence: 1 - delta.
-            enough: a half-width in records. The first estimate that meets it is returned, since
-                the search for the shortest interval takes many times longer.
-            is_searched: whether by any weights; else that of least variance by rows will do.
+            enough: a half-width in records. The first estimate that meets it is returned: a search
+                for the shortest interval takes many times longer.
+            is_searched: whether all weights are searched; else least variance by rows suffices.
 
         Raises:
             RequirementError: `confidence` is out of range.
@@ -216,7 +217,7 @@ class InferenceEngine(LiveRows):
     def meeting(
         self, primitive: Primitive, *, confidence: float, enough: float
     ) -> RowEstimate | None:
-        """The `estimate` if it meets `enough`, else None: without a search that must be in vain."""
+        """The `estimate` if it meets `enough`, else None, without a hopeless search."""
         check_confidence(confidence)
         self._settle()
         search = primitive.key, confidence, enough
@@ -248,7 +249,7 @@ class InferenceEngine(LiveRows):
         """As `estimate`.
 
         Args:
-            in_vain: whether to search where none can meet `enough`, for the shortest.
+            in_vain: whether to search for the shortest if none can meet `enough`.
         """
         check_confidence(confidence)
         self._settle()
@@ -275,10 +276,10 @@ class InferenceEngine(LiveRows):
     def to_state(
         self, primitive: Primitive, estimate: RowEstimate, *, error: float = ENOUGH
     ) -> ToState:
-        """The posterior of a row by its estimate, to be computed without the history.
+        """The posterior of a row from its estimate, computed later without the history.
 
         Args:
-            error: numerical error of probabilities that is small enough.
+            error: sufficient numerical error of probabilities.
         """
         if self._posteriors is None:
             return ToState(Stated(estimate.posterior, OF_ESTIMATOR))
@@ -290,13 +291,13 @@ class InferenceEngine(LiveRows):
         return self._posteriors.of(primitive.row, estimate, enough=error)
 
     def ahead(self, rows: Rows, estimates: Estimates) -> None:
-        """Note estimates whose posteriors will be wanted: many that are alike are found at once."""
+        """Note estimates whose posteriors will be needed: similar ones are computed at once."""
         if self._posteriors is not None and not self.law.is_additive:
             self._settle()
             self._posteriors.ahead(rows, estimates)
 
     def together(self, rows: Rows, estimates: Estimates) -> Together | None:
-        """Some estimates with what disagrees about them; None where that is not known."""
+        """Estimates with the disagreements that bear on them; None if unknown."""
         if self._posteriors is None:
             return None
         self._settle()
@@ -312,7 +313,7 @@ class InferenceEngine(LiveRows):
     def combined(
         self, primitive: Primitive, *, half_width: float, confidence: float, step: Fraction
     ) -> Combined | None:
-        """The least alpha with which a new measurement of the row, and history, meet the target.
+        """The least alpha at which a new measurement of the row, with history, meets the target.
 
         Args:
             half_width: target in records, for the row (not the query it came from).
@@ -320,8 +321,8 @@ class InferenceEngine(LiveRows):
             step: lattice step of the new measurement.
 
         Returns:
-            Alpha (0 if history alone meets the target) and weights that were checked to meet it.
-            None if history does not give the row, or if no alpha meets the target.
+            Alpha (0 if history alone meets the target) and weights checked to meet it. None if
+            history does not give the row, or if no alpha meets the target.
         """
         known = self.estimate_by_rows(primitive, confidence=confidence)
         if known is None:
@@ -361,7 +362,7 @@ class InferenceEngine(LiveRows):
         enough: float = 0.0,
         tables_give_rest: bool = False,
     ) -> RowEstimate | None:
-        """The shorter of `estimate` and of the estimate by given weights.
+        """The shorter of `estimate` and the estimate by given weights.
 
         Args:
             weights: pairs of a measurement's id and its weight, planned for the row; may be empty.
@@ -401,7 +402,7 @@ class InferenceEngine(LiveRows):
     ) -> RowEstimate | None:
         """The estimate by planned weights: on rows, or the shortest after `planned.at` events.
 
-        None if the weights are on tables that did not contribute to the row at that time.
+        None if the tables did not contribute to the row at that time.
         """
         if planned.at is None:
             return self._foreseen(planned, confidence)
@@ -421,7 +422,7 @@ class InferenceEngine(LiveRows):
     def refined_row(
         self, primitive: Primitive, *, half_width: float, confidence: float
     ) -> Refined | None:
-        """The least alpha that a measurement of the row must rise to, together with history.
+        """The least alpha to which a measurement of the row must rise, with history.
 
         Args:
             half_width: target in records; history alone does not meet it.
@@ -445,7 +446,7 @@ class InferenceEngine(LiveRows):
         return Refined(refined.alphas, self._polished(primitive, refined.weights))
 
     def catch_up(self) -> None:
-        """Take new measurements into the algebra; past the cap, keep the most useful rows."""
+        """Add new measurements to the algebra; past the cap, keep the most useful rows."""
         self.in_play.catch_up()
 
     def _add(self, measurement: AnyMeasurement) -> None:
@@ -478,10 +479,10 @@ class InferenceEngine(LiveRows):
     ) -> Iterator[RowEstimate]:
         """Estimates of the row: the cheapest to compute first, the shortest last.
 
-        Under Gaussian noise that of least variance is the shortest but for rounding, and the first.
+        Under Gaussian noise least variance is the shortest up to rounding, and comes first.
 
         Args:
-            least: none is searched for that cannot be as short as this.
+            least: estimates that cannot be as short as this are not searched.
         """
         if self.law.is_additive and not primitive.is_zero:
             combinations = self._combinations_of(primitive)
@@ -534,7 +535,7 @@ class InferenceEngine(LiveRows):
     ) -> Iterator[RowEstimate]:
         """Estimates from tables, joined with a measurement of the row or with stored weights.
 
-        Under Gaussian noise they are joined with all rows that they tell.
+        Under Gaussian noise they are joined with all rows that they determine.
         """
         joint = self.beside_rows(primitive, confidence=confidence)
         yield from () if joint is None else (joint,)
@@ -559,7 +560,7 @@ class InferenceEngine(LiveRows):
         return self._evaluate(polished.weights, polished.error, confidence, "tail")
 
     def _combinations_of(self, primitive: Primitive, *, least: bool = False) -> Combinations | None:
-        """As of `RowsInPlay`, kept if they are all."""
+        """Cached `RowsInPlay.combinations`, if all were found."""
         self.catch_up()
         key = primitive.key
         if key not in self._combinations and least:

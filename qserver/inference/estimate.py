@@ -1,6 +1,6 @@
 """The estimate of a row: its value, the law of its error, and an allowance.
 
-Where nothing disagrees that is the posterior of the row's answer.
+Without disagreements that is the posterior of the row's answer.
 
 With a flat prior the posterior of q is `estimate` minus the error W. It is symmetric and
 log-concave, so the shortest credible interval is centred. W has the continuous law; `allowance`
@@ -25,7 +25,7 @@ from qserver.inference.arrays import FloatArray
 from qserver.inference.law.evaluator import Tails
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.law.normal_sum import NormalSum, sum_of
-from qserver.inference.rows.tail import (
+from qserver.inference.rows.shortest_interval import (
     LEAST_BY_CONFIDENCE,
     safe_half_width,
     safe_half_width_of_tail,
@@ -59,8 +59,8 @@ class Posterior:
         estimate: unbiased estimate, in the query's units.
         scales: scales of the error's independent parts, in the same units, shape (n,).
         allowance: bound on the error that lattice and floats add, >= 0.
-        like: the posterior that this is a multiple of, and the size of the multiple, rounded up.
-        law: of the noise that the error is made of.
+        like: a posterior of which this is a multiple, and the size of the factor, rounded up.
+        law: of the noise in the error.
     """
 
     estimate: float
@@ -82,7 +82,7 @@ class Posterior:
 
     @property
     def laplace_scales(self) -> FloatArray:
-        """The scales, for what knows no other noise than Laplace's; else RequirementError."""
+        """The Laplace scales; RequirementError under other noise."""
         if self.law.is_additive:
             raise RequirementError("answer", "have Laplace noise: no other is served here")
         return self.scales
@@ -93,7 +93,7 @@ class Posterior:
 
     @property
     def is_exact(self) -> bool:
-        """Whether its error is zero: it is of public values alone."""
+        """Whether the error is zero: only public values are used."""
         return not bool((self.scales > 0.0).any())
 
     def half_width(self, confidence: float) -> float:
@@ -101,7 +101,7 @@ class Posterior:
         return self._half_width(confidence) + self.allowance
 
     def _half_width(self, confidence: float) -> float:
-        """That of the error without the allowance."""
+        """Half-width of the error without the allowance."""
         if self.like is not None:
             of, size = self.like
             return of._half_width(confidence) * size
@@ -111,7 +111,7 @@ class Posterior:
 
     @cached_property
     def _half_widths(self) -> dict[float, float]:
-        """By confidence: the ends of many numbers are read again and again."""
+        """Half-widths by confidence, cached: ends are read many times."""
         return {}
 
     def interval(self, confidence: float) -> CredibleInterval:
@@ -123,11 +123,11 @@ class Posterior:
         )
 
     def low_at(self, probability: float) -> float:
-        """An end that q is below with at most this probability, in (0, 1/2); rounded outward."""
+        """Lower end: P(q < end) is at most this probability, in (0, 1/2); rounded outward."""
         return math.nextafter(self.estimate - self._beyond(probability), -math.inf)
 
     def high_at(self, probability: float) -> float:
-        """An end that q is above with at most this probability, in (0, 1/2); rounded outward."""
+        """Upper end: P(q > end) is at most this probability, in (0, 1/2); rounded outward."""
         return math.nextafter(self.estimate + self._beyond(probability), math.inf)
 
     def _beyond(self, probability: float) -> float:
@@ -170,7 +170,7 @@ class Posterior:
         return Tails.by_nearer(nearer, is_low=off < 0.0)
 
     def span(self, probability: float) -> CredibleInterval:
-        """Ends that q lies outside with about this probability, without the allowance."""
+        """Ends outside which q lies with about this probability, without the allowance."""
         half = self.error.half_width_of_tail(math.log(probability))
         return CredibleInterval(self.estimate - half, self.estimate + half)
 
@@ -200,7 +200,7 @@ def _certified(scales: bytes, half_width: float, law: NoiseLaw) -> float:
 
 
 def _coarse(half_width: float) -> float:
-    """A half-width rounded down to 36 bits: numbers of one law differ by their rounding alone."""
+    """A half-width rounded down to 36 bits, so that roundings of one law share it."""
     if math.isinf(half_width):
         return half_width
     mantissa, exponent = math.frexp(half_width)
@@ -216,7 +216,7 @@ class WeightedSum:
 
 
 def weighted_sum(weights: FloatArray, values: Sequence[Fraction | float]) -> WeightedSum:
-    """Sum of exact weights times exact values; a value may be given as its nearest float."""
+    """Sum of exact weights times exact values; values may be nearest floats."""
     products = weights * np.array([float(v) for v in values])
     total = math.fsum(products)
     error = 2.0 * _ULP * float(np.abs(products).sum()) + _ULP * abs(total)
@@ -239,13 +239,13 @@ class RowEstimate:
             perhaps with a measurement of the row, or with rows that the tables complete).
         float_error: the part of the allowance for floats in the weights, in records.
         tables: ids of the measured tables used, in rising order; only for `blocks`.
-        beside: for `blocks`, pairs of id and weight of rows that count in addition to the tables:
-            a measurement of the row, and a public total.
+        beside: for `blocks`, pairs of id and weight of rows added to the tables: a measurement of
+            the row, and a public total.
         at: for `blocks`, the number of releases and refinements after which its weights were
             those of least variance; None for other methods.
         is_kept: for `blocks`, whether these weights are tried after every later event.
-        unforeseen: the part of the allowance that the weights alone did not predict, in records.
-            It is 0 except for answers so large that floats hold them badly.
+        unforeseen: the part of the allowance that weights alone did not predict, in records. It is
+            0 except for answers too large for exact floats.
     """
 
     weights: tuple[tuple[int, float], ...]
@@ -274,7 +274,7 @@ class RowEstimate:
     def needs_storing(self) -> bool:
         """Whether the weights must be stored as an `Estimator` so that the answer stays free.
 
-        They need not be stored if they will be found again after every later event.
+        They need not if every later event finds them again.
         """
         return not (self.is_kept or self.method in ("direct", "stored"))
 
@@ -291,23 +291,23 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Sought:
-    """The shortest estimate of a search in which none met `enough`."""
+    """The shortest estimate of a search that found none to meet `enough`."""
 
     found: RowEstimate | None
     enough: float
 
     def settles(self, enough: float) -> bool:
-        """Whether a new search with this `enough` can find nothing better."""
+        """Whether a new search with this `enough` would find nothing better."""
         is_met = self.found is not None and self.found.half_width <= enough
         return is_met or enough <= self.enough
 
 
 def trim(cache: OrderedDict[K, V], most: int = _CACHE_SIZE) -> None:
-    """Make room for one more entry of at most so many; the oldest goes."""
+    """Drop the oldest entry if the store is full."""
     while len(cache) >= most:
         cache.popitem(last=False)
 
 
 def copied(store: Mapping[str, Sequence[V]]) -> dict[str, list[V]]:
-    """The store with lists of its own."""
+    """A copy of the store with its own lists."""
     return {key: list(found) for key, found in store.items()}

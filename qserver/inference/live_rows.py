@@ -1,4 +1,4 @@
-"""The live measured rows of a snapshot, and estimates by given weights on them."""
+"""The live measured rows of a snapshot, and estimates by given weights."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.arrays import FloatArray
+from qserver.inference.disagreement.known_sums import KnownSums, Together
+from qserver.inference.disagreement.normal_law import LAPLACE_VARIANCE
 from qserver.inference.estimate import Posterior, RowEstimate, weighted_sum
-from qserver.inference.given.known_sums import KnownSums, Together
-from qserver.inference.given.normal import LAPLACE_VARIANCE
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.refinement import Refined, WaterFill, Weights
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.shortest_interval import safe_half_width
+from qserver.inference.tables.measured_tables import MeasuredTables
 from qserver.inference.tables.shared_noise import SharedError, error_of_rows
-from qserver.inference.tables.tables import MeasuredTables
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.history import AnyMeasurement, Estimator, Measurement
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
@@ -34,7 +34,7 @@ class LiveRows:
     """The live measurements of one snapshot by id, and the rows among them by key.
 
     Args:
-        room: what plans allow for floats, per unit of weight on several rows, in records.
+        room: allowance for floats in plans, per unit of weight on several rows, in records.
         law: of the noise of all measurements.
     """
 
@@ -63,7 +63,7 @@ class LiveRows:
 
     @property
     def n_measurements(self) -> int:
-        """Number of live measurements: the id that the next new one gets."""
+        """Number of live measurements: the id of the next new one."""
         return len(self._measurements)
 
     def half_width_after(
@@ -72,8 +72,8 @@ class LiveRows:
         """Half-width of given weights, in records, after some rows are refined.
 
         Args:
-            weights: pairs of a measurement's id, or `NEW`, and its weight. Of several new rows each
-                has an id of its own, from `NEW` on downwards.
+            weights: pairs of a measurement's id, or `NEW`, and its weight. Several new rows have
+                separate ids, from `NEW` downwards.
             alphas_nano: 1 / b in nano-epsilon of the refined rows and of the new ones, by id.
             step: lattice step of the new rows, in records.
         """
@@ -92,11 +92,11 @@ class LiveRows:
         return known + new + self._room_of(weights)
 
     def _room_of(self, weights: Weights) -> float:
-        """What plans allow for floats in these weights, in records."""
+        """Allowance for floats with these weights, in records."""
         return self._room * sum(abs(w) for _, w in weights) if len(weights) > 1 else 0.0
 
     def direct(self, primitive: Primitive) -> Weights:
-        """Id and weight of the row's measurement with the least noise; empty without one."""
+        """Id and weight of the row's least noisy measurement; empty without one."""
         own = [m for m in map(self.measurement, self._direct.get(primitive.key, ())) if m.scale]
         least = min(own, key=lambda m: m.scale, default=None)
         return () if least is None else ((least.id, self._ratio(primitive, least.id)),)
@@ -141,10 +141,7 @@ class LiveRows:
         return [f for f in found if f is not None]
 
     def beside_rows(self, primitive: Primitive, *, confidence: float) -> RowEstimate | None:
-        """With Gaussian noise the estimate by tables and all rows that they tell, if there is one.
-
-        It is of least variance.
-        """
+        """The estimate of least variance by tables and rows, under Gaussian noise."""
         tables = self.tables
         if not (self.law.is_additive and tables.alpha_nano and tables.covers(primitive)):
             return None
@@ -152,7 +149,7 @@ class LiveRows:
         return tables.beside_rows.estimate(primitive, rows, confidence=confidence, at=at)
 
     def is_least(self, primitive: Primitive, estimate: RowEstimate) -> bool:
-        """Whether an estimate with Gaussian noise certainly is of least variance, given all."""
+        """Whether an estimate under Gaussian noise certainly has least variance."""
         tables = self.tables
         if not tables.alpha_nano:
             return estimate.method == "blue"
@@ -162,10 +159,9 @@ class LiveRows:
     def normal_together(
         self, queries: Sequence[LinearQuery], estimates: Sequence[RowEstimate]
     ) -> Together | None:
-        """Estimates of rows with Gaussian noise, whose errors are normal together.
+        """Estimates of rows under Gaussian noise, whose errors are jointly normal.
 
-        They are by weights of least variance, which what answers disagree about tells nothing of;
-        None for others.
+        Their weights have least variance, so disagreements do not bear on them; None for others.
         """
         by_tables = [i for i, one in enumerate(estimates) if one.method == "blocks"]
         if len(by_tables) > _MOST_TOGETHER or any(
@@ -201,12 +197,12 @@ class LiveRows:
         return Together(means, _array([one.posterior.allowance for one in estimates]), sums)
 
     def error_of(self, planned: Estimator) -> SharedError:
-        """The error of given weights on rows, as weights on independent noises."""
+        """The error of given weights on rows, by independent noises."""
         rows = {i: self.measurement(i) for i, _ in planned.weights}
         return error_of_rows(planned, rows)
 
     def alone(self, primitive: Primitive, number: int, *, confidence: float) -> RowEstimate:
-        """The estimate by one measurement of exactly this row, combined with nothing."""
+        """The estimate by one measurement of exactly this row alone."""
         weights = ((number, self._ratio(primitive, number)),)
         return self._evaluate(weights, 0.0, confidence, "independent")
 
@@ -235,7 +231,7 @@ class LiveRows:
         return RowEstimate(weights, posterior, confidence, half_width, method, float_error)
 
     def _foreseen(self, planned: Estimator, confidence: float) -> RowEstimate:
-        """The estimate by given weights on rows, with the float error that nobody foresaw."""
+        """The estimate by given weights on rows, with its unforeseen float error."""
         found = self._evaluate(planned.weights, planned.float_error, confidence, "planned")
         foreseen = self.error_of(planned).allowance
         return replace(found, unforeseen=max(0.0, found.posterior.allowance - foreseen))

@@ -1,9 +1,9 @@
 """Which measurements may bear on questions: those that reach their cells, directly or by others.
 
 Two rows that weigh no cell in common have nothing to disagree about, unless a chain of others links
-them. Cells of a table are such rows. So what a question is about grows by the cells of the rows and
-of the tables' cells that it meets, until it meets no more. Whatever it does not meet then has no
-bearing. Supports are replaced by boxes around them: that may keep more, and never less.
+them. Cells of a table are such rows. So a question's support grows by the rows and tables' cells
+that it meets, until it meets no more. All others have no bearing. Boxes replace supports: that may
+keep more, never less.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.inference.corners.vectors import IntArray
-from qserver.query.grid import AxisClasses
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import AxisClasses
+from qserver.query.linear_query import LinearQuery
 from qserver.query.weights import Weights
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 
@@ -30,11 +30,11 @@ class Boxes:
     high: IntArray
 
     def met(self, box: Boxes) -> npt.NDArray[np.bool_]:
-        """Which of n boxes meet one box, shape (n,)."""
+        """Whether each of n boxes meets one box, shape (n,)."""
         return np.asarray(((self.low <= box.high) & (self.high >= box.low)).all(axis=1))
 
     def each(self) -> Iterator[Boxes]:
-        """Each by itself, without the first axis."""
+        """Each box by itself, without the first axis."""
         return (Boxes(*one) for one in zip(self.low, self.high, strict=True))
 
     def around(self, which: npt.NDArray[np.bool_], box: Boxes) -> Boxes:
@@ -47,7 +47,7 @@ class Boxes:
 
 
 class Reach:
-    """What questions meet in one history; `measurements`: all live rows and tables."""
+    """The reach of questions in one history; `measurements`: all live rows and tables."""
 
     def __init__(self, measurements: Iterable[AnyMeasurement]) -> None:
         everything = tuple(measurements)
@@ -68,7 +68,7 @@ class Reach:
         return self._ids(_boxes(queries)) if queries else []
 
     def _ids(self, boxes: Boxes) -> list[tuple[int, ...]]:
-        """Those that may bear on questions about each of these boxes."""
+        """Ids of measurements that may bear on questions in each box."""
         is_grown = np.ones(len(boxes.low), dtype=np.bool_)
         low, high = boxes.low.copy(), boxes.high.copy()
         while is_grown.any():
@@ -104,7 +104,7 @@ def _boxes(rows: Sequence[LinearQuery]) -> Boxes:
 # Every event makes the boxes of all rows anew.
 @lru_cache(maxsize=1 << 15)
 def _box(row: LinearQuery) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The first and the last value per attribute of the cells that a row weighs; it weighs some."""
+    """First and last value, per attribute, of a non-zero row's cells."""
     ends = [
         [
             (0, size - 1) if (weights := term.by_axis.get(axis)) is None else _ends(weights)
@@ -127,7 +127,7 @@ def _ends(weights: Weights) -> tuple[int, int]:
 
 
 def _with_met_cells(table: TableMeasurement, boxes: Boxes) -> tuple[Boxes, npt.NDArray[np.bool_]]:
-    """The boxes around each box and the table's cells that it meets, and which meet any."""
+    """Boxes extended by the table's cells that each meets, and which boxes meet any."""
     low, high = boxes.low.copy(), boxes.high.copy()
     is_met = np.ones(len(low), dtype=np.bool_)
     told = {parts.axis for parts in table.partition.axes}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, StoreError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.forecast import DAY_S
-from qserver.ledger.neighbours import neighbours_of
+from qserver.ledger.one_person import neighbours_of
 from qserver.ledger.population import PopulationLoss, pairs_of
 from qserver.records.account import Allowance, payers_of
 from qserver.records.charge import AnyCharge, charge_from_json

@@ -12,7 +12,7 @@ bound, as both may be in one cell of the table. Twice the greatest loss of a cel
 bound; the lesser of the two counts.
 
 Where the k records of a person may not all be of one period, the loss is the greatest sum of the
-losses of k records (`qserver.ledger.neighbours`), and the sums here are those of one record.
+losses of k records (`qserver.ledger.one_person`), and the sums here are those of one record.
 
 Every figure is a whole number of nano-epsilon, rounded up. It is an upper bound if the domain is
 too large for the exact maximum.
@@ -33,8 +33,8 @@ from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes, pair_shapes, pair_shapes_within
 from qserver.ledger.loss_tables import Indices
 from qserver.ledger.maximum import Maximum, RowPayment, Tabulate
-from qserver.ledger.neighbours import ByPeriod, Neighbours, Pays, Units
-from qserver.query.linear import Term
+from qserver.ledger.one_person import ByPeriod, Neighbours, Pays, Units
+from qserver.query.linear_query import Term
 from qserver.records.charge import AnyCharge, Charge, Relation
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.state import State

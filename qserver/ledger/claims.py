@@ -41,9 +41,9 @@ from qserver.ledger.limits import (
     MOST_STEPS,
     TINY,
 )
+from qserver.query.class_grid import ProductPartition
 from qserver.query.domain import Domain
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge
 from qserver.records.claim import Claim, known_within
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw

@@ -17,9 +17,9 @@ from functools import cached_property, lru_cache
 from qserver.errors import QueryError
 from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes
 from qserver.ledger.maximum import RowPayment
-from qserver.ledger.neighbours import table_rise_nano
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.ledger.one_person import table_rise_nano
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss_tables import LossTable, TableLayout, from_classes
-from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
-from qserver.query.linear import LinearQuery, Term
+from qserver.query.class_grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
+from qserver.query.linear_query import LinearQuery, Term
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 UNITS_PER_NANO = 1 << 12

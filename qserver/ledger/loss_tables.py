@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.ledger.limits import LIMITS
-from qserver.query.grid import AxisClasses
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import AxisClasses
+from qserver.query.linear_query import LinearQuery
 from qserver.records.state import State
 
 Indices = NDArray[np.intp]

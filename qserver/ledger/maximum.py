@@ -23,6 +23,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from qserver.ledger.branch_and_bound import ShiftedSum, greatest, outside
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import Shape
 from qserver.ledger.loss_tables import (
@@ -38,9 +39,8 @@ from qserver.ledger.loss_tables import (
     total,
     zero_table,
 )
-from qserver.ledger.neighbours import Units, along, greatest_along
-from qserver.ledger.proof import ShiftedSum, greatest, outside
-from qserver.query.linear import LinearQuery
+from qserver.ledger.one_person import Units, along, greatest_along
+from qserver.query.linear_query import LinearQuery
 from qserver.records.state import State
 
 

@@ -1,9 +1,9 @@
-"""Ways to measure a question period by period, where data arrive over time.
+"""Ways to measure a question period by period, for data that arrive over time.
 
 Rows of single periods share no cell, so together they cost what the dearest costs, and every later
-question about some of these periods uses them again. A question about n periods needs each of them
-about sqrt(n) times as exact as its own row. An earlier row of the same question up to some period,
-such as the total so far, stands for all of its periods.
+question about some of these periods uses them again. A question about n periods needs each period
+about sqrt(n) times as exactly as its own row. An earlier row of the same question up to some
+period, such as the total so far, stands for all of its periods.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from itertools import count
 
 from qserver.inference.rows.blue import NEW
 from qserver.inference.rows.refinement import Weights
-from qserver.inference.tables.measured import asked_periods
-from qserver.planning.candidates import Candidate, kind_of_rows
+from qserver.inference.tables.pieces import asked_periods
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings, RowStart
-from qserver.query.linear import LinearQuery
+from qserver.planning.row_candidates import Candidate, kind_of_rows
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.query.sealed_periods import on_periods, periods_of
@@ -30,7 +30,7 @@ from qserver.records.plan import PlannedRow
 
 @dataclass(frozen=True)
 class PeriodWays:
-    """The ways to meet a question by rows that are parts of its own row, in time.
+    """The ways to meet a question by its row's parts in time.
 
     Args:
         axis: the attribute of periods.
@@ -43,7 +43,7 @@ class PeriodWays:
     def candidates(self) -> Iterator[Candidate]:
         """All periods apart, and the longest earlier row of the question with the rest apart.
 
-        None for a question about one period, or one that weighs its periods differently.
+        None for a question about one period, or with different weights per period.
         """
         runs = periods_of(self.question.row.row, self.axis)
         periods = [period for run in runs for period in run]
@@ -60,7 +60,7 @@ class PeriodWays:
                 return
 
     def returns(self, paid: Iterable[PaidQuestion]) -> bool:
-        """Whether some paid question counted the same as this one in a period of both."""
+        """Whether a paid question counted the same in a shared period."""
         row = self.question.row.row
         mine = asked_periods(row, self.axis)
         for other in (p.row for p in paid if p.row.scope == row.scope):
@@ -70,14 +70,14 @@ class PeriodWays:
         return False
 
     def _in(self, row: LinearQuery, period: int) -> str:
-        """The key of what a row counts in one period."""
+        """The key of a row's part in one period."""
         return primitive(on_periods(row, self.axis, range(period, period + 1))).key
 
     def _part(self, periods: range) -> Primitive:
         return primitive(on_periods(self.question.row.row, self.axis, periods))
 
     def _measured(self, parts: list[Primitive]) -> Iterator[Candidate]:
-        """The parts at the least common alpha that meets the question; none where that is none."""
+        """The parts at the least common alpha that meets the question, if there is one."""
         found = _Level(self.question, self.holdings, tuple(parts))
         alpha = found.least()
         rows = () if alpha is None else found.rows(alpha)
@@ -90,8 +90,8 @@ class PeriodWays:
 class _Level:
     """Parts whose noise is brought down to one level.
 
-    A row of its own is refined. Gaussian noise is not: a part is measured for the rest of the
-    precision, and weighed with what history says of it.
+    Laplace rows are refined. A Gaussian part is measured again for the missing precision, and
+    weighed with history.
     """
 
     question: Question
@@ -104,7 +104,7 @@ class _Level:
 
     @cached_property
     def _known(self) -> list[tuple[int, Weights]]:
-        """Per part the charge that history is worth, in 1e-9, and history's weights of it."""
+        """Per part the charge that history is worth, in 1e-9, and history's weights."""
         engine, found = self.holdings.engine, list[tuple[int, Weights]]()
         for part, start in zip(self.parts, self._starts, strict=True):
             known = None

@@ -1,11 +1,11 @@
-"""What has been bought: tables and rows with their alphas, and what they say of a query.
+"""Bought tables and rows with their alphas, and their estimates of a query.
 
-It is a view of inference and ledger and has no state except caches.
+This is a view of inference and ledger, without state except caches.
 
 A question about a period that the tables have no cells for is planned twice: on the tables as they
 are, and on tables with cells for all sealed periods, at the alphas in force. The new cells are a
-part of what the second plan buys, and are charged to their own periods alone. It is taken where it
-costs no more: whoever asks next about these periods uses the cells again.
+part of what the second plan buys, and are charged to their own periods alone. The second plan is
+taken if it costs no more: later questions about these periods use the cells again.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from qserver.inference.rows.refinement import beside
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, BlocksAndRow, RowKnowledge
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
-from qserver.inference.tables.measured import asked_periods
+from qserver.inference.tables.pieces import asked_periods
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.noise_step import lattice_step
-from qserver.planning.allocation import alpha_nano_up, fresh_charge_nano
 from qserver.planning.constants import PLANNER
+from qserver.planning.failures import OnFault, raised
+from qserver.planning.fresh_row import alpha_nano_up, fresh_charge_nano
 from qserver.planning.own_cells import Home, OwnCells
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.ways import OnFault, raised
-from qserver.query.grid import MAX_TABLE_CELLS, ProductPartition
+from qserver.query.class_grid import MAX_TABLE_CELLS, ProductPartition
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.records.charge import NANO
@@ -44,10 +44,10 @@ _UNNUMBERED = -1
 
 @dataclass(frozen=True)
 class RowStart:
-    """Where a row's noise begins: at zero, or at the earlier release of the same row.
+    """Start of a row's noise: new, or the earlier release of the same row.
 
     Args:
-        old_alpha_nano: alpha that is paid already; 0 where nothing was released.
+        old_alpha_nano: alpha paid already; 0 for a new row.
     """
 
     row: PlannedRow
@@ -56,7 +56,7 @@ class RowStart:
     cell: TableCell | None = None
 
     def raised(self, alpha_nano: int) -> PlannedRow:
-        """The row at this alpha, at least one nano-epsilon above the alpha that is paid."""
+        """The row at this alpha, at least one nano-epsilon above the paid one."""
         return replace(
             self.row,
             alpha_nano=max(alpha_nano, self.old_alpha_nano + 1),
@@ -75,10 +75,10 @@ class Holdings:
         cells: pairs of measured rows and cells; sharing it between views saves time.
         period_axis: the attribute of periods where data arrive over time, or the one that the owner
             calls time. Tables tell every period apart, and rows may be measured period by period.
-        kept: the periods that have their data and are not retired. New cells are of these alone,
-            and a table with others is raised no more.
-        extending: tables that are a part of whatever is bought; `engine` has them already.
-        on_fault: is told of a fault of the program in one of several ways of planning.
+        kept: sealed periods that are not retired. Only these get new cells, and a table with other
+            periods is raised no more.
+        extending: tables that are part of any purchase; `engine` has them already.
+        on_fault: receives faults of the program while planning.
     """
 
     engine: InferenceEngine
@@ -132,11 +132,11 @@ class Holdings:
         return self._cost(axes, neighbours.together_in(partition))
 
     def most_cost_of(self, axes: Set[int]) -> float:
-        """At least that of any table that tells these attributes apart."""
+        """Upper bound of the cost of any table on these attributes."""
         return self._cost(axes, self.ledger.neighbours.together)
 
     def _cost(self, axes: Set[int], together: int) -> float:
-        """That of a table which moves at most `together` times as much as one by one."""
+        """Cost of a table in which one person moves at most `together` times one record."""
         neighbours, k = self.ledger.neighbours, float(self._most_records * together)
         if neighbours.relation == "add-remove":
             return k
@@ -147,14 +147,14 @@ class Holdings:
 
     @cached_property
     def table_periods(self) -> frozenset[int] | None:
-        """The periods that tables have cells for, or would; None where all data are there."""
+        """Periods that tables have or would have cells for; None if no data arrive over time."""
         if self.period_axis is None:
             return None
         found = [table.periods for table in self.engine.tables.measured]
         return frozenset.intersection(*found) if found else frozenset(self.kept)
 
     def covers(self, query: Primitive) -> bool:
-        """Whether tables have cells for all that a query is about, or would if they were bought."""
+        """Whether tables have, or would have, all cells that a query needs."""
         periods, axis = self.table_periods, self.period_axis
         return periods is None or axis is None or asked_periods(query.row, axis) <= periods
 
@@ -172,9 +172,9 @@ class Holdings:
         return self.engine.tables.pattern(query)
 
     def own(self, query: Primitive) -> Measurement | None:
-        """The measurement of this very row, of least noise.
+        """The measurement of exactly this row with least noise.
 
-        Under Gaussian noise all of them are weighed together, as one of the sum of their charges.
+        Under Gaussian noise all are combined into one with the sum of their charges.
         """
         weights = self.engine.direct(query)
         if len(weights) != 1 or weights[0][1] != 1.0:
@@ -185,7 +185,7 @@ class Holdings:
         return replace(found, alpha_nano=self.engine.direct_nano(query))
 
     def alpha_after(self, row: PlannedRow, own: Measurement | None) -> int:
-        """The charge of a planned row once it is drawn; `own` is what was measured of it."""
+        """The charge of a planned row once drawn; `own` is its earlier measurement."""
         is_added = self.engine.law.is_additive and own is not None
         return row.alpha_nano + (own.alpha_nano if is_added and own is not None else 0)
 
@@ -194,7 +194,7 @@ class Holdings:
         return meeting(self.engine, question) is not None
 
     def known(self, query: Primitive, raises: Mapping[BlockKey, int] | None = None) -> RowKnowledge:
-        """What tables and the query's own row say of it, now or after these raises."""
+        """What tables and the query's own row tell, now or after these raises."""
         return self.engine.tables.known(
             query, self.own(query), alphas_nano=raises, step=self.table_step
         )
@@ -213,14 +213,14 @@ class Holdings:
         )
 
     def likeness(self, question: Question) -> Hashable:
-        """Equal for questions that any blocks meet, together with their own rows, or none do."""
+        """Key of a question: questions with equal keys are met by the same blocks and own rows."""
         own, requirement = self.own(question.row), question.requirement
         told = None if own is None else (own.alpha_nano, own.lattice_allowance)
         wanted = question.roomy_half_width, requirement.confidence
         return self.engine.tables.likeness(question.row), told, wanted
 
     def start(self, query: Primitive) -> RowStart:
-        """Where the query's own row begins, if it is measured or raised now."""
+        """Start of the query's own row, if measured or raised now."""
         if self.engine.law.is_additive:
             return self.anew(query)
         own = self.own(query)
@@ -234,7 +234,7 @@ class Holdings:
         return start if best is None else _at_home(start, best)
 
     def start_of(self, own: Measurement) -> RowStart:
-        """Where a measured row begins, if it is raised now: at its last answer or at its cell's.
+        """Start of a measured row, if raised now: its last answer or its cell's.
 
         Raises:
             InputError: its noise is Gaussian, and it is measured once more instead.
@@ -250,14 +250,14 @@ class Holdings:
         return _at_home(start, home) if home is not None and newer else start
 
     def anew(self, query: Primitive) -> RowStart:
-        """The query's own row with fresh noise, whatever was released of it."""
+        """The query's own row with fresh noise, despite earlier releases."""
         return RowStart(PlannedRow(query.row, query.key, 0, self._step(query.unit)))
 
     def own_row(self, question: Question) -> PlannedRow | None:
         """The least raise of the question's own row that meets it together with the tables.
 
-        Under Gaussian noise it is a new measurement, beside tables and all rows that they tell.
-        None where the row's lattice is too coarse.
+        Under Gaussian noise it is a new measurement, combined with tables and all rows that they
+        determine. None if the row's lattice is too coarse.
         """
         if self.engine.law.is_additive:
             return self._beside_all(question) or self.own_row_alone(question)
@@ -293,9 +293,9 @@ class Holdings:
         return start.raised(alpha_nano_up(least.alpha * (1.0 + PLANNER.rounding)))
 
     def own_row_alone(self, question: Question) -> PlannedRow | None:
-        """The raise of the question's own row that meets it by itself, found without a search.
+        """The raise of the question's own row that alone meets it, found without a search.
 
-        None where the row's lattice is too coarse.
+        None if the row's lattice is too coarse.
         """
         row, start = question.row, self.start(question.row)
         law = self.engine.law
@@ -330,7 +330,7 @@ class Holdings:
         """The blocks raised to these alphas, as tables to measure or refine.
 
         Args:
-            beside: planned rows that count as measured already; for prices only.
+            beside: planned rows that count as measured; for prices only.
         """
         known, n_live = self.engine.tables, self.engine.n_measurements
         found = list[tuple[ProductPartition, TableMeasurement | None, int]]()
@@ -360,7 +360,7 @@ class Holdings:
         return self.engine.tables.partition_of(block, self.table_periods)
 
     def extension(self) -> tuple[PlannedTable, ...]:
-        """Cells of every table for the sealed periods that it has none for, at its alpha."""
+        """Missing cells of every table for sealed periods, at its alpha."""
         tables, found, taken = self.engine.tables, list[PlannedTable](), set[int]()
         for table in tables.measured:
             block = tables.block_of(table.partition)
@@ -385,7 +385,7 @@ class Holdings:
         """Tables to measure or refine: per table its partition, its measurement, its alpha.
 
         Args:
-            beside: planned rows that count as measured already; for prices only.
+            beside: planned rows that count as measured; for prices only.
         """
         rows, taken = tuple(beside), set[int]()
         found = []
@@ -397,7 +397,7 @@ class Holdings:
         return tuple(found)
 
     def priced(self, purchase: Purchase) -> Priced:
-        """A purchase with its price; what is bought in any case is a part of it."""
+        """A purchase with its price, tables of `extending` included."""
         if self.extending:
             keys = {table.key for table in purchase.tables}
             more = tuple(table for table in self.extending if table.key not in keys)
@@ -465,25 +465,25 @@ def _at_home(start: RowStart, home: Home) -> RowStart:
 
 
 def estimate_of(engine: InferenceEngine, question: Question) -> RowEstimate | None:
-    """The estimate that history gives of the question's row, if it gives one.
+    """History's estimate of the question's row, or None.
 
-    Where several ways give it, the one that meets the requirement is preferred.
+    An estimate that meets the requirement is preferred.
     """
     enough = question.row_half_width
     return engine.estimate(question.row, confidence=question.confidence, enough=enough)
 
 
 def meeting(engine: InferenceEngine, question: Question) -> RowEstimate | None:
-    """The estimate of history that meets the requirement; None, found sooner, where none does."""
+    """History's estimate if it meets the requirement, else None; None is found sooner."""
     enough = question.row_half_width
     return engine.meeting(question.row, confidence=question.confidence, enough=enough)
 
 
 def extended(holdings: Holdings, rows: Iterable[Primitive]) -> Holdings | None:
-    """The holdings with cells for every sealed period, bought with whatever else is.
+    """Holdings with cells for every sealed period, which any purchase then includes.
 
-    None where there are no tables, where they have cells for all that these rows are about, and
-    where they would not have them then: for a retired period there are no new cells.
+    None if there are no tables, if they have all cells that these rows need, or if they would lack
+    some even then: retired periods get no new cells.
     """
     tables, asked = holdings.engine.tables, list(rows)
     if not tables.measured or all(map(holdings.covers, asked)):

@@ -1,8 +1,8 @@
 """Which measured rows and cells of tables may share one chain of noises.
 
-Each answer to a row is drawn from the newest one. So a row is paired with at most one cell: that of
-the first table that has the row as a cell, on the same lattice step. A row that was measured twice
-is not paired. Its noises are independent, and inference relies on that.
+Each answer to a row continues from the newest one. So a row is paired with at most one cell: in the
+first table that has the row as a cell, on the same lattice step. A row that was measured twice is
+not paired: inference relies on independent noises.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from fractions import Fraction
 
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.constants import PLANNER
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import TableCell
 
@@ -32,7 +32,7 @@ class Home:
 
 @dataclass
 class OwnCells:
-    """The pairs, updated as the history grows; they follow from the live measurements."""
+    """Pairs of rows and cells, which follow from the live measurements."""
 
     _n_seen: int = 0
     _counts: Counter[str] = field(default_factory=Counter)
@@ -41,7 +41,7 @@ class OwnCells:
     _cells: dict[tuple[str, LinearQuery], int | None] = field(default_factory=dict)
 
     def n_measured(self, engine: InferenceEngine, key: str) -> int:
-        """How many measurements there are of the row with this key."""
+        """Number of measurements of the row with this key."""
         self._follow(engine)
         return self._counts[key]
 
@@ -64,7 +64,7 @@ class OwnCells:
         """Cells of a table with the rows that are paired with them.
 
         Args:
-            table: its id; None for one that is not measured yet.
+            table: its id; None for a new one.
         """
         self._follow(engine)
         for number in self._rows[tuple(a.axis for a in partition.axes)]:
@@ -77,7 +77,7 @@ class OwnCells:
                 yield cell, row
 
     def cell_of(self, partition: ProductPartition, row: LinearQuery) -> int | None:
-        """`partition.cell_of`, remembered."""
+        """Cached `partition.cell_of`."""
         key = (partition.key, row)
         if key not in self._cells:
             if len(self._cells) >= PLANNER.entries:

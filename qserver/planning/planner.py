@@ -1,4 +1,4 @@
-"""The plan that meets a requirement: the least rise of the ledger by rows alone, or blocks.
+"""The plan that meets a requirement: rows with the least rise of the ledger, or blocks.
 
 Every choice depends on rows, scales, requirements and paid questions only.
 """
@@ -14,16 +14,16 @@ from qserver.errors import CapacityError
 from qserver.inference.engine import RowEstimate
 from qserver.inference.rows.refinement import Weights
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.blocks.earlier import EarlierDemand
+from qserver.planning.blocks.earlier_questions import EarlierDemand
 from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.rent_or_buy import Decision, RentOrBuy
 from qserver.planning.by_period import PeriodWays
-from qserver.planning.candidates import Candidate, RowCandidates, kind_of_rows
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
+from qserver.planning.failures import sound
 from qserver.planning.holdings import Holdings, estimate_of, extended
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.ways import sound
+from qserver.planning.row_candidates import Candidate, RowCandidates, kind_of_rows
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH
 from qserver.records.answer import PlanKind
@@ -48,12 +48,12 @@ class Plan:
         weights: pairs of a measurement's id and its weight in the query's row that meet the
             requirement once `rows` are released; a new row has the next id. Empty where inference
             finds the weights again, on tables and the query's own row.
-        tables_give_rest: whether the tables give a part of the row that the weights leave.
+        tables_give_rest: whether tables give the rest of the row that the weights leave.
         tables: tables to measure or refine; new ones have the ids after those of new rows.
         paid: questions that the spend adds to the paid ones.
-        sampled: the charges if a sample decides the tables' alphas. Each table then has the
-            greatest alpha that it may get.
-        second: what is charged beside, for tables that the released answers of `tables` decide.
+        sampled: the charges if a sample decides the tables' alphas. Each table then has its
+            greatest possible alpha.
+        second: charge for further tables, which the released answers of `tables` decide.
     """
 
     kind: PlanKind
@@ -98,14 +98,13 @@ def plan_answer(
 ) -> Plan:
     """The plan for an answer that meets the question.
 
-    Pure apart from caches. A plan never costs more than the cheapest one by rows alone, except if
-    the rule buys blocks. The rule also finds the cheaper row of what the tables leave of the
-    query.
+    Pure apart from caches. A plan never costs more than the cheapest one by rows alone, unless the
+    rule buys blocks. The rule also finds a cheaper row of the rest that tables leave.
 
     Args:
         holdings: the state of the snapshot.
         rule: when to buy blocks, unless the question measures nothing else; None never does.
-        earlier: what was asked of earlier data; its known base goes before the rule.
+        earlier: questions on earlier data; their base is tried before the rule.
         allowed_nano: most that the snapshot may have spent in all; the population's limit by
             default.
         effort: counts the work. Once it is spent, the best plan found so far is taken; by default
@@ -144,7 +143,7 @@ def _extended(
     estimate: RowEstimate | None,
     plan_on: Callable[[RowCandidates], Plan],
 ) -> Plan | None:
-    """The plan on tables with cells for all sealed periods; None where they have them already."""
+    """The plan on tables with cells for all sealed periods; None if they have these cells."""
     then = extended(holdings, [question.row])
     if then is None:
         return None
@@ -157,9 +156,9 @@ def _extended(
 
 
 def _independent(question: Question, holdings: Holdings) -> Plan:
-    """A new row that answers by itself, whatever was released before.
+    """A new row that answers alone, independent of earlier releases.
 
-    It is not written down as a paid question: no table could answer it.
+    It is not a paid question: no table could answer it.
     """
     candidate = RowCandidates(question, holdings, None).independent()
     if candidate is None:
@@ -168,7 +167,7 @@ def _independent(question: Question, holdings: Holdings) -> Plan:
 
 
 def paid_question(question: Question, *, kind: PlanKind, price_nano: int) -> PaidQuestion:
-    """The question as it is written down when the plan is carried out."""
+    """The paid question that is recorded when the plan is carried out."""
     return PaidQuestion(
         row=question.row.row,
         half_width=question.roomy_half_width,
@@ -187,7 +186,7 @@ def _unmet(
     allowed_nano: int,
     effort: Effort,
 ) -> Plan:
-    """The plan if history does not suffice, with the paid question that is written down."""
+    """The plan if history does not suffice, with its paid question."""
     question, estimate, on_fault = ways.question, ways.estimate, ways.holdings.on_fault
     way = _direct(ways, rule, effort=effort)
     plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
@@ -229,11 +228,11 @@ def _by_rows(
     *,
     effort: Effort,
 ) -> PurchaseOffer | None:
-    """The cheapest way by rows alone at a half-width; None if nothing is needed for it.
+    """The cheapest way by rows alone at a half-width; None if none is needed.
 
     Args:
-        direct: that at the half-width that is asked. It counts as if it were searched for again, so
-            that no length leaves more work to others.
+        direct: the way at the asked half-width. Its work is counted again, so that no length leaves
+            more work to others.
     """
     holdings, asked = ways.holdings, ways.question
     if half_width == asked.roomy_half_width:
@@ -256,11 +255,11 @@ def _by_rows(
 def _direct(ways: RowCandidates, rule: RentOrBuy | None, *, effort: Effort) -> _Direct:
     """The cheapest way by rows alone.
 
-    If the own row costs nothing, history can only save charges that cost nothing now. A way by
-    many rows is then not searched for, since that takes long. A fresh row, which needs neither
-    history nor tables, is left where all else has a fault.
+    If the own row costs nothing, history can only save charges that cost nothing now. A way by many
+    rows is then not searched: that takes long. A fresh row, which needs neither history nor tables,
+    remains if all else has a fault.
 
-    It is never ended early, but its work is counted.
+    The search always ends, but its work is counted.
     """
     holdings, estimate = ways.holdings, ways.estimate
     _count_rows(estimate, effort)
@@ -296,8 +295,8 @@ def _best_by_history(
 def _by_periods(ways: RowCandidates, rule: RentOrBuy | None, best: _Direct) -> _Direct:
     """The cheapest way period by period, if it costs no more than the best other way.
 
-    It may cost more where an earlier question counted the same in some of the periods: then
-    questions about the periods that follow are likely, and use its rows again.
+    It may cost more if an earlier question counted the same in a period: questions about later
+    periods are then likely, and use its rows again.
     """
     axis = ways.holdings.period_axis
     if axis is None:
@@ -355,7 +354,7 @@ P = TypeVar("P", bound=Plan)
 
 
 def proven(plan: P, *, ledger: CellLedger, allowed_nano: int | None = None) -> P:
-    """The plan at the least price that the ledger can show; plans are compared by quicker bounds.
+    """The plan at the least price that the ledger can prove; comparisons use quicker bounds.
 
     Args:
         ledger: the snapshot's charges.

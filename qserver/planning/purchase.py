@@ -1,4 +1,4 @@
-"""What a plan buys: rows and tables, with their charges."""
+"""The purchase of a plan: rows and tables, with their charges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Purchase:
 
     Args:
         sampled: the charges, if a sample decides the tables' alphas.
-        second: what is charged for tables that the released answers of these decide.
+        second: charge for further tables, which the released answers decide.
     """
 
     rows: tuple[PlannedRow, ...] = ()
@@ -26,7 +26,7 @@ class Purchase:
 
     @property
     def charges(self) -> list[AnyCharge]:
-        """The charges that the ledger would get."""
+        """Charges for the ledger."""
         if self.sampled is not None:
             return list(self.sampled.charges(_JOB))
         return [

@@ -16,9 +16,8 @@ from qserver import __version__
 from qserver.api.gate import SIGN_ON_PATHS, TOKEN_COOKIE, caller_of_request
 from qserver.api.sign_on import SignOn
 from qserver.errors import NotFoundError, QServerError, UnauthenticatedError
-from qserver.portal import words
-from qserver.portal.faults import fault_of, fault_of_http
-from qserver.portal.guard import (
+from qserver.portal import numbers
+from qserver.portal.cookies import (
     FORM_COOKIE,
     PAGE_POLICY,
     check_form,
@@ -27,6 +26,7 @@ from qserver.portal.guard import (
     new_form_cookie,
     set_cookie,
 )
+from qserver.portal.faults import fault_of, fault_of_http
 from qserver.portal.pages.ask import AskPages
 from qserver.portal.pages.datasets import DatasetPages, HistoryPages
 from qserver.portal.pages.jobs import JobPages
@@ -134,7 +134,7 @@ def _context() -> dict[str, Any]:
         "static": _static_address,
         "this_page": this_page,
         "version": __version__,
-        "words": words,
+        "numbers": numbers,
     }
 
 

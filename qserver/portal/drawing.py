@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from qserver.answering.plots.chart import nice_ticks
-from qserver.portal import words
+from qserver.portal import numbers
 from qserver.query.sql.statement import Course, Row
 from qserver.text import group_texts
 
@@ -254,18 +254,18 @@ def over_time(
     column: str,
     course: Course,
     rows: Sequence[Row],
-    numbers: Sequence[Number],
+    of_rows: Sequence[Number],
 ) -> OverTime | None:
     """The drawing of a column of a table, or None where no group has two periods.
 
     Args:
         course: which part of a group is its period.
-        rows, numbers: of each group; those of all periods together are left out, and totals
+        rows, of_rows: of each group; those of all periods together are left out, and totals
             beside their parts.
     """
     place = {name: i for i, name in enumerate(course.names)}
     series: dict[Row, dict[int, Number]] = {}
-    for row, number in zip(rows, numbers, strict=True):
+    for row, number in zip(rows, of_rows, strict=True):
         period = row.group[course.group]
         if period in place:
             series.setdefault(_without(row, course.group), {})[place[period]] = number
@@ -320,9 +320,9 @@ class _Frame:
         )
 
 
-def _scale(numbers: Sequence[Number]) -> Scale:
+def _scale(shown: Sequence[Number]) -> Scale:
     """Room for all intervals, and for zero where that takes at most half of the height."""
-    ends = [end for number in numbers for end in number if end is not None]
+    ends = [end for number in shown for end in number if end is not None]
     low, high = min(ends, default=0.0), max(ends, default=0.0)
     with_zero = min(low, 0.0) < 0 or low <= high / 2
     return Scale.of(ends, with_zero=with_zero)
@@ -379,12 +379,12 @@ def _name(i: int, frame: _Frame) -> str:
 def _said(number: Number) -> str:
     """`123, 110 to 130`."""
     estimate, low, high = number
-    decimals = words.decimals_for(high - low) if low is not None and high is not None else 2
+    decimals = numbers.decimals_for(high - low) if low is not None and high is not None else 2
     ends = (
-        "no lower end" if low is None else words.low_end(low, decimals),
-        "no upper end" if high is None else words.high_end(high, decimals),
+        "no lower end" if low is None else numbers.low_end(low, decimals),
+        "no upper end" if high is None else numbers.high_end(high, decimals),
     )
-    return f"{words.number(estimate or 0.0, decimals)}, {ends[0]} to {ends[1]}"
+    return f"{numbers.number(estimate or 0.0, decimals)}, {ends[0]} to {ends[1]}"
 
 
 def _short(name: str) -> str:

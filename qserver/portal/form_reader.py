@@ -15,14 +15,14 @@ from qserver.answering.models.kinds import registry
 from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import InputError, QueryError
 from qserver.portal.question import FormQuestion, mark_of, statement_of
-from qserver.query.asking.looking import NOTHING_SEEN
-from qserver.query.asking.reading import AS_EVER
-from qserver.query.linear import LinearQuery
-from qserver.query.numbers import exact_number
+from qserver.query.asking.after_looking import NOTHING_SEEN
+from qserver.query.asking.method_and_prior import AS_EVER
+from qserver.query.exact_numbers import exact_number
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import Question
 from qserver.query.request_fields import MAX_EPSILON
 from qserver.query.requirement import Requirement
-from qserver.query.sql.clauses import Clauses, Exactness
+from qserver.query.sql.exactness import Clauses, Exactness
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement, Sum
 from qserver.query.sql.tables.unconfirmed import with_default

@@ -29,11 +29,11 @@ from urllib.parse import urlencode
 from werkzeug.datastructures import MultiDict
 
 from qserver.errors import InputError, QueryError, RequirementError
-from qserver.query.asking.looking import Looking, Rule, Selection
-from qserver.query.asking.reading import Method, Reading, prior_of
-from qserver.query.asking.structured import attribute_of
+from qserver.query.asking.after_looking import Looking, Rule, Selection
+from qserver.query.asking.method_and_prior import Method, Reading, prior_of
+from qserver.query.asking.structured_question import attribute_of
 from qserver.query.domain import Attribute, Domain, decimal_text
-from qserver.query.numbers import exact_number
+from qserver.query.exact_numbers import exact_number
 from qserver.query.request_fields import METHOD, PRIOR
 from qserver.query.requirement import (
     MAX_LENGTH,

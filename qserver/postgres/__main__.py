@@ -14,7 +14,7 @@ from logging.config import dictConfig
 from typing import TYPE_CHECKING, Final
 
 from qserver.errors import ConfigError
-from qserver.program import limit_threads, loading
+from qserver.program.start import limit_threads, loading
 
 if TYPE_CHECKING:
     from qserver.config import Settings
@@ -29,14 +29,14 @@ def main(descriptor: int) -> None:
     # numpy reads the limits once, when it loads: so they come before these imports.
     limit_threads(os.environ)
     with loading():
-        from qserver import telemetry
-        from qserver.api.process.opening import access_of, logging_config, open_store, sign_on_of
+        from qserver.api.process.start import access_of, logging_config, open_store, sign_on_of
         from qserver.config import Settings
         from qserver.postgres.connection import House, converse
         from qserver.postgres.limits import Limits
         from qserver.postgres.server import PostgresServer
-        from qserver.postgres.statements.calculating import Calculator
+        from qserver.postgres.statements.processes import Calculator
         from qserver.postgres.statements.turns import Turns
+        from qserver.program import telemetry
         from qserver.service.service import Service
 
     settings = Settings.from_environment()

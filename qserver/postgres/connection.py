@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from qserver.api.access import Access, Credentials
 from qserver.errors import AccessError, QServerError
-from qserver.postgres.held import Extended, send_rows, tag_of
+from qserver.postgres.prepared_statements import Extended, send_rows, tag_of
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.routing import Router
 from qserver.postgres.session import Session
-from qserver.postgres.statements.asking import Asker, Shown
+from qserver.postgres.statements.asker import Asker, Shown
 from qserver.postgres.statements.turns import Turns, Use
 from qserver.postgres.wire import messages
 from qserver.postgres.wire.faults import (
@@ -77,7 +77,7 @@ def greet(stream: Stream, session: Session, process: int) -> None:
     """Tell a client that it is in, what is set, and its number."""
     stream.send(messages.AUTHENTICATED)
     stream.send(*(messages.parameter(*pair) for pair in session.reported().items()))
-    stream.send(messages.key_data(process, 0), messages.ready("I"))
+    stream.send(messages.key_data(process), messages.ready("I"))
     stream.flush()
 
 

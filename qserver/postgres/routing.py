@@ -11,19 +11,19 @@ from typing import Final
 
 from qserver.errors import NotFoundError, QServerError, SqlError
 from qserver.postgres.catalogue.engine import Catalogue
-from qserver.postgres.chosen import chosen
+from qserver.postgres.column_choice import chosen
 from qserver.postgres.commands import command
-from qserver.postgres.held import Held
+from qserver.postgres.prepared_statements import Held
 from qserver.postgres.results import Asked, Plan, Result, copying, given
-from qserver.postgres.statements.answering import PRICE
-from qserver.postgres.statements.asking import Asker
-from qserver.postgres.statements.ends import ends_of
-from qserver.postgres.statements.places import types_of
+from qserver.postgres.statements.answers import PRICE
+from qserver.postgres.statements.asker import Asker
+from qserver.postgres.statements.interval_ends import ends_of
+from qserver.postgres.statements.value_types import types_of
 from qserver.postgres.wire.faults import SYNTAX, PostgresError, fault_of
 from qserver.postgres.wire.messages import Stream
 from qserver.postgres.wire.texts import Text, pieces
 from qserver.postgres.wire.values import BY_NAME, TEXT, Column, Literal, Type
-from qserver.query.sql.tables.relations import Names, Table, column_types
+from qserver.query.sql.tables.catalogue_relations import Names, Table, column_types
 from qserver.query.sql.text import SqlText, check_beginning, dataset_of
 
 _READS: Final = frozenset(

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Final
 
 from qserver.postgres.wire.faults import UNKNOWN_SETTING, WRONG_VALUE, PostgresError
-from qserver.query.sql.clauses import Exactness
-from qserver.query.sql.shaping.units import KINDS
+from qserver.query.sql.exactness import Exactness
+from qserver.query.sql.shaping.units_of_measure import KINDS
 
 SERVER_VERSION: Final = "16.0"
 SPEND: Final = "qserver.spend"

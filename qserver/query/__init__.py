@@ -1,9 +1,8 @@
-"""What can be asked: a domain, linear queries over it, and the forms in which people write them.
+"""Questions: a domain, linear queries over it, and their written forms.
 
-Begin with `domain` and `linear`: a domain names the attributes and their values, and a linear
-query gives every record a weight. `primitive` holds the normal form by which equal queries are
-found.
+Begin with `domain` and `linear_query`: a domain names the attributes and their values, and a linear
+query gives every record a weight. `primitive` has the normal form that identifies equal queries.
 
-Doors: `asking.structured.parse_query` reads a question of JSON, `sql` reads a statement. Call
-`linear.linear_query` only when the weights are at hand already.
+Doors: `asking.structured_question.parse_query` reads a question of JSON, `sql` reads a statement.
+Call `linear_query.linear_query` only if you already have the weights.
 """

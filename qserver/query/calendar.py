@@ -1,4 +1,4 @@
-"""Periods of the calendar as whole numbers and as ISO text, and what is refused of them.
+"""Periods of the calendar as whole numbers and as ISO text, and their refusals.
 
 The periods of a unit are numbered so that the next one has the next number. Weeks begin on Monday
 (ISO 8601). A week belongs to the month, quarter and year of its Thursday, the other units to
@@ -91,12 +91,12 @@ def text_of(unit: Unit, number: int) -> str:
 
 
 def unit_of(text: str) -> Unit | None:
-    """The unit that a text is written in, whether or not there is such a period."""
+    """The unit of a text's form, even if there is no such period."""
     return next((unit for unit, shape in _SHAPES.items() if shape.fullmatch(text)), None)
 
 
 def number_in(unit: Unit, text: str) -> int | None:
-    """The number of the period that ISO text names, or None if there is none in these years."""
+    """The number of the period that ISO text names, or None."""
     found = _SHAPES[unit].fullmatch(text)
     if found is None:
         return None
@@ -111,7 +111,7 @@ def number_in(unit: Unit, text: str) -> int | None:
 
 
 def why_none(unit: Unit, text: str) -> str:
-    """A sentence that says why text names no period of the unit; '' where its form does."""
+    """A sentence why a text names no period of the unit; '' if its form is right."""
     found = _SHAPES[unit].fullmatch(text)
     if found is None:
         return ""
@@ -155,7 +155,7 @@ class Periods:
     Args:
         every: their unit.
         first: the first of them as ISO text.
-        count: how many there are, >= 1; the last ends in year 9998, or with its last week.
+        count: their number, >= 1; the last ends in year 9998, or with its last week.
 
     Raises:
         DomainError: one of these is wrong; the message names the field.
@@ -222,7 +222,7 @@ class Periods:
 
 
 def _mended(unit: Unit, text: str) -> str:
-    """What is wrong with a first period, or in which period a date lies."""
+    """The fault of a first period, or the period that holds a date."""
     day = number_in("day", text)
     if day is None:
         return why_none(unit, text)
@@ -233,10 +233,10 @@ _LAST_DAY = last_day("year", LAST_YEAR).toordinal()
 
 
 class PeriodNotSealedError(InputError):
-    """A question names a period whose data have not arrived yet.
+    """A question about a period without data yet.
 
     Args:
-        last: the last sealed period; '' where none is sealed.
+        last: the last sealed period; '' for none.
     """
 
     code = "period_not_sealed"
@@ -248,7 +248,7 @@ class PeriodNotSealedError(InputError):
 
 
 class PeriodRetiredError(QServerError):
-    """An answer needs fresh noise about periods whose records are erased.
+    """An answer would need fresh noise about erased periods.
 
     Args:
         attribute: the attribute of periods.

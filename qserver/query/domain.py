@@ -1,7 +1,7 @@
 """The public domain: ordered attributes, each a finite list of labels or bins.
 
-A cell is one value of each attribute. The number of cells may be 10^12; nothing here
-materialises them. What happens to a record outside the domain is a stated rule per attribute.
+A cell is one value of each attribute. The number of cells may be 10^12; nothing here materialises
+them. Each attribute has a stated rule for records outside the domain.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Literal, get_args
 
 from qserver.errors import DomainError
 from qserver.query.calendar import Periods
+from qserver.query.exact_numbers import MAX_DENOMINATOR, MAX_MAGNITUDE
 from qserver.query.labels import (
     MAX_LEVELS,
     PLAIN,
@@ -30,7 +31,6 @@ from qserver.query.labels import (
     index_of_boolean,
     recorded_texts,
 )
-from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE
 
 Kind = Literal["labels", "integer", "real", "date", "period"]
 Outside = Literal["drop", "clamp", "other"]
@@ -60,18 +60,18 @@ class Attribute:
         outside: treatment of a value outside the labels or edges: `drop` its record, `clamp`
             it to the nearest bin (numbers and dates only), or count it under the label `other`.
         missing: treatment of a missing value: `drop` its record or count it under `other`.
-        says_missing: whether the domain says so itself. Where it says `outside` alone, what is
-            counted under `other` is a value like any, and no NULL.
+        says_missing: whether the domain sets it. If it sets only `outside`, `other` is a value like
+            any, not NULL.
         missing_markers: texts that mean a missing value, in addition to an empty field.
-        other: the name of the extra value, where `outside` or `missing` is `other`.
+        other: the name of the extra value, if `outside` or `missing` is `other`.
         periods: bins of the calendar whose ISO texts are the labels, for `date` and `period`.
-        sealed: how many of the first periods have their data, where data arrive over time; None
-            where all have. It is a state of the data and no part of a domain file.
-        column: the column that it is read from; '' for the one called as the attribute.
-        codes: per label, what the column holds for it; empty where it holds the labels.
+        sealed: number of first periods with data, for data that arrive over time; else None. It is
+            a state of the data, not part of a domain file.
+        column: its source column; '' for the one with the attribute's name.
+        codes: the column's code per label; empty if it holds the labels.
         levels: larger groups of the labels, for kind `labels`.
-        cells: what does not count in its column.
-        description: what it is, for people; it changes no question.
+        cells: insignificant differences in its column.
+        description: for people; it changes no question.
 
     Raises:
         DomainError: a value is out of range; the message names the field.
@@ -115,7 +115,7 @@ class Attribute:
             raise DomainError(self.name, f"have 1 to {MAX_VALUES:,} values", self.size)
 
     def _check_periods(self) -> None:
-        """Raise DomainError unless bins of the calendar stand where they may, or must."""
+        """Raise DomainError unless bins of the calendar are where they may, or must, be."""
         if self.periods is not None and (self.kind not in ("date", "period") or self.labels):
             raise DomainError("every", "be absent where there are `labels` or bins")
         if self.kind != "date":
@@ -193,12 +193,12 @@ class Attribute:
 
     @property
     def has_other(self) -> bool:
-        """Whether the attribute has the extra value `other`, the last one."""
+        """Whether the attribute has the extra last value `other`."""
         return "other" in (self.outside, self.missing)
 
     @property
     def null(self) -> int:
-        """Mask of the value that SQL calls NULL: `other`, where `missing` has it so; 0 for none."""
+        """Mask of the value that SQL calls NULL: `other` by `missing`; 0 for none."""
         return 1 << self.n_regular if self.missing == "other" and self.says_missing else 0
 
     @property
@@ -218,18 +218,18 @@ class Attribute:
 
     @property
     def source(self) -> str:
-        """The column that it is read from."""
+        """The source column."""
         return self.column or self.name
 
     @cached_property
     def recorded(self) -> dict[str, int]:
-        """The texts that a column holds for each label or period, with its index."""
+        """Texts in a column by label or period, each with its index."""
         if self.codes:
             return recorded_texts(self.codes)
         return {name: i for i, name in enumerate(self.value_names[: self.n_regular])}
 
     def index_of_code(self, code: object) -> int | None:
-        """Index of the label whose code (or else text) a number's text or a boolean is, or None."""
+        """Index of the label with this number's text or boolean as code, else as text, or None."""
         texts = self.codes or self.labels
         if isinstance(code, bool):
             return index_of_boolean(texts, value=code)
@@ -241,7 +241,7 @@ class Attribute:
 
     @property
     def n_sealed(self) -> int:
-        """Number of values that questions may name: all, but for periods without data yet."""
+        """Number of values that questions may name: all except periods without data."""
         return self.size if self.sealed is None else self.sealed
 
     @property
@@ -258,7 +258,7 @@ class Attribute:
 
     @property
     def is_total(self) -> bool:
-        """Whether every record keeps its place: nothing is dropped for this attribute."""
+        """Whether no record is dropped for this attribute."""
         return self.outside != "drop" and self.missing != "drop"
 
     @cached_property
@@ -298,7 +298,7 @@ class Domain:
 
     Args:
         description, licence: of the data, for people; they change no question.
-        within: half the length of the interval of a count where SQL does not say it; else None.
+        within: default half-width of counts in SQL, or None.
 
     Raises:
         DomainError: no attribute, too many, a name twice, too many values in all, or a second
@@ -347,7 +347,7 @@ class Domain:
 
     @property
     def is_total(self) -> bool:
-        """Whether every record maps to a cell, so that no record is ever dropped."""
+        """Whether every record maps to a cell, so that none is dropped."""
         return all(a.is_total for a in self.attributes)
 
     @property
@@ -386,7 +386,7 @@ def check_name(name: object) -> None:
 
 
 def _check_line(name: str, text: object, most: int) -> None:
-    """Raise DomainError unless this is a text on one line that is not too long."""
+    """Raise DomainError unless this is a short text on one line."""
     if not (isinstance(text, str) and len(text) <= most and text.isprintable()):
         raise DomainError(name, f"be a text of at most {most:,} characters on one line")
 
@@ -398,7 +398,7 @@ def check_n_values(n_values: int) -> None:
 
 
 def bins_text(attribute: Attribute) -> str:
-    """Why a condition that cuts through a bin of a numeric attribute is refused, as a sentence."""
+    """A sentence why a condition cannot cut through a bin of a numeric attribute."""
     widths = {high - low for low, high in pairwise(attribute.edges)}
     if len(widths) > 1:
         return f"`{attribute.name}` is stored in bins of several widths; use their edges"
@@ -410,7 +410,7 @@ def bins_text(attribute: Attribute) -> str:
 
 
 def decimal_text(value: Fraction) -> str:
-    """`value` as a plain decimal where it has one, else as `p/q`."""
+    """`value` as a plain decimal if exact, else as `p/q`."""
     if value.denominator == 1:
         return str(value.numerator)
     rest, twos, fives = value.denominator, 0, 0

@@ -20,15 +20,15 @@ from qserver.query.domain import (
     decimal_text,
 )
 from qserver.query.domain_keys import ALL, KEYS, NAMES
+from qserver.query.exact_numbers import exact_number
 from qserver.query.labels import Cells, Level, code_text
-from qserver.query.numbers import exact_number
 
 
 def read_labels(item: Mapping[str, object], *, is_coded: bool) -> dict[str, Any]:
     """The arguments `labels`, `codes` and `levels` of an attribute.
 
     Args:
-        is_coded: whether labels may be numbers and booleans, which then are their own codes.
+        is_coded: whether labels may be numbers and booleans, and so their own codes.
 
     Raises:
         DomainError: one of them is wrong; the message names the entry.
@@ -53,7 +53,7 @@ def read_labels(item: Mapping[str, object], *, is_coded: bool) -> dict[str, Any]
 
 
 def texts_of(value: object, name: str) -> list[str]:
-    """A list of texts; DomainError names the entry that is none."""
+    """A list of texts; DomainError names an entry of another type."""
     if not isinstance(value, list):
         raise DomainError(name, "be a list of texts", value)
     for i, text in enumerate(value):
@@ -138,7 +138,7 @@ _SAME_KIND = {"timestamp": "date"}
 
 
 def domain_from_document(document: object) -> Domain:
-    """The domain that a parsed file or a stored document describes.
+    """The domain of a parsed file or a stored document.
 
     Raises:
         DomainError: it is wrong; the message names the place.
@@ -177,7 +177,7 @@ def _within(document: Mapping[str, object]) -> Fraction | None:
 
 
 def _check_names(attributes: Sequence[Attribute], names: set[str], place: str) -> None:
-    """Raise DomainError if the last attribute is called as another, or is a second `period`."""
+    """Raise DomainError if the last attribute repeats a name, or is a second `period`."""
     last = attributes[-1]
     named = {"name": last.name} | {f"levels.{level.name}": level.name for level in last.levels}
     for key, name in named.items():
@@ -223,7 +223,7 @@ def _attribute(item: object, place: str) -> Attribute:
 
 
 def nearest_key(name: str) -> str | None:
-    """The key that a misspelt one most likely means, or None."""
+    """The most likely key for a misspelt one, or None."""
     close = get_close_matches(name[:64].lower(), NAMES, n=1, cutoff=0.6)
     return close[0] if close else None
 
@@ -266,7 +266,7 @@ def _arguments(item: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _check_kept_to(item: Mapping[str, object], kind: object) -> None:
-    """Raise DomainError for the first key that this kind of attribute does not have."""
+    """Raise DomainError for the first key that this kind of attribute lacks."""
     for key in KEYS:
         if key.name in item and kind in ALL and kind not in key.of:
             of = " or ".join(f"`{one}`" for one in key.of)

@@ -1,9 +1,9 @@
 """Every key of a domain file: the one list behind the parser, the schema and the reference page.
 
-The JSON Schema of domain files, made from the list of keys, for editors and generators.
+It also makes the JSON Schema of domain files, for editors and generators.
 
-It accepts whatever the parser accepts. What is about several entries together, such as labels that
-are named twice, edges that do not increase or a width that does not divide, only the parser sees.
+The schema accepts whatever the parser accepts. Only the parser checks several entries together,
+such as repeated labels, edges that do not increase, or a width that does not divide.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Key:
     """A key of an attribute.
 
     Args:
-        name: as it is written.
+        name: as written.
         of: the kinds of attribute that may have it.
-        value: what it takes, in words.
-        default: what holds where it is left out, in words.
-        meaning: what it says, in one or two sentences.
+        value: its values, in words.
+        default: in words.
+        meaning: in one or two sentences.
         example: a line of TOML.
     """
 
@@ -320,7 +320,7 @@ def domain_schema() -> dict[str, Any]:
 
 
 def _of_kind(kind: Kind) -> dict[str, Any]:
-    """What holds for the attributes of one kind."""
+    """The rules for attributes of one kind."""
     names = ["date", "timestamp"] if kind == "date" else [kind]
     is_it: dict[str, Any] = {"required": ["kind"], "properties": {"kind": {"enum": names}}}
     if kind == "labels":

@@ -1,14 +1,10 @@
-"""Labels: the codes that a column holds in their place, and the levels that join them.
+"""Labels: their codes in a column, and the levels that join them.
 
-Levels: labels joined to larger ones, such as districts to regions.
-
-A level has a name of its own, by which conditions and GROUP BY know it. It adds no values to the
-domain: a condition on it is one on the labels, so what is known of these is known of it.
-
-Codes: what a column holds in place of a label, as canonical text.
-
-A code is a text, a whole number or a boolean. The last two are kept as the texts that JSON has
-for them, `3` and `true`, and stand for every notation that programs write them in.
+*Levels* join labels to larger groups, such as districts to regions. A level has its own name for
+conditions and GROUP BY. It adds no values to the domain: a condition on it is one on the labels, so
+released answers about these serve it. *Codes* replace labels in a column. A code is a text, a whole
+number or a boolean, kept as its JSON text such as `3` and `true`, for every notation that programs
+write.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ class Level:
     Args:
         name: as that of an attribute, and different from all of them.
         groups: the names of its groups, in order.
-        group_of: per label of the attribute, the index of its group.
+        group_of: index of the group of each label.
 
     Raises:
         DomainError: groups are no distinct texts, or one has no label.
@@ -54,7 +50,7 @@ class Level:
         """The mask of the labels of each group, in order.
 
         Args:
-            other: the value beside the labels, a group of its own; None for none.
+            other: the extra value, as its own group; None for none.
         """
         found = dict.fromkeys(self.groups, 0)
         for i, group in enumerate(self.group_of):
@@ -105,14 +101,14 @@ def recorded_texts(codes: Sequence[str]) -> dict[str, int]:
     """Every text that a column may hold for a code, with the code's index.
 
     A whole number may be written `3` or `3.0`, as tables with gaps write it. A boolean is `true`,
-    `t`, `yes` or `y` in any usual capitals, or `1`. What is itself a code stands for that code.
+    `t`, `yes` or `y` in any usual capitals, or `1`. A text that is a code means that code.
     """
     found = {text: i for i, code in enumerate(codes) for text in _written(code)}
     return found | {code: i for i, code in enumerate(codes)}
 
 
 def index_of_boolean(texts: Sequence[str], *, value: bool) -> int | None:
-    """Index of the only code or label that is `true` (or `false`) in some capitals, or None."""
+    """Index of the only code or label `true` (or `false`), in any capitals, or None."""
     wanted = "true" if value else "false"
     found = [i for i, text in enumerate(texts) if text.lower() == wanted]
     return found[0] if len(found) == 1 else None
@@ -129,7 +125,7 @@ def _written(code: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Cells:
-    """What does not count in the cells of an attribute.
+    """Insignificant differences between the cells of an attribute.
 
     Args:
         trim: whether cells lose all white space at their ends (True) or nothing (False); None for
@@ -155,19 +151,19 @@ class Cells:
 
     @classmethod
     def of(cls, item: dict[str, object]) -> Cells:
-        """From the keys of an attribute; `null` is no value of theirs."""
+        """Read the keys of an attribute; `null` is not allowed."""
         if "trim" in item and item["trim"] is None:
             raise DomainError("trim", "be true or false", None)
         given = {key: item[key] for key in ("trim", "fold", "decimal") if key in item}
         return cls(**given)  # type: ignore[arg-type]
 
     def document(self) -> dict[str, object]:
-        """The keys that say something."""
+        """The keys that are set."""
         said = {key: getattr(self, key) for key in ("trim", "fold", "decimal")}
         return {key: value for key, value in said.items() if value != getattr(PLAIN, key)}
 
     def check_distinct(self, texts: Sequence[str], name: str) -> None:
-        """Raise DomainError if two texts are one without capitals, where these do not count."""
+        """Raise DomainError if two texts differ only in capitals that do not count."""
         seen = set[str]()
         for i, text in enumerate(texts if self.fold else ()):
             if text.lower() in seen:

@@ -1,7 +1,7 @@
 """The primitive form of a query: its row, multiplier, key, and exact extremes.
 
-The row h of a query q is q / S up to sign, where S = max over cells of abs(q_c) is the
-sensitivity under add-remove. Two queries that are multiples of one another share row and key.
+The row h of a query q is q / S up to sign, where S = max over cells of abs(q_c) is the sensitivity
+under add-remove. Multiples of one query share row and key.
 """
 
 from __future__ import annotations
@@ -15,8 +15,14 @@ from math import gcd
 
 import numpy as np
 
-from qserver.query.grid import ClassGrid, IntegerGrid, bounded_extremes, class_grid, fits_int64
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import (
+    ClassGrid,
+    IntegerGrid,
+    bounded_extremes,
+    class_grid,
+    fits_int64,
+)
+from qserver.query.linear_query import LinearQuery
 
 MAX_GRID = 1 << 22
 MAX_KEY_GRID = 1 << 16
@@ -34,7 +40,7 @@ class Primitive:
     Args:
         row: h, with max abs(h) = 1 (at most 1 where `exact` is false); zero for a zero query.
         multiplier: signed rational with query = multiplier * row.
-        key: hex digest that equal rows share.
+        key: hex digest shared by equal rows.
         low, high: least and greatest cell value of the row (bounds where `exact` is false).
         exact: whether the extremes are exact.
     """
@@ -72,7 +78,7 @@ def primitive(query: LinearQuery) -> Primitive:
 
     Raises:
         QueryError: a coefficient of the row has a numerator or denominator above 2^256.
-        CapacityError: the query tells too many values of one attribute apart.
+        CapacityError: the query separates too many values of one attribute.
     """
     # Forms of large queries are kept few at a time: thousands of them would fill the memory. But
     # pricing one question asks for the same form again and again.
@@ -122,7 +128,7 @@ def _zero(query: LinearQuery) -> Primitive:
 
 
 def _grid_key(grid: ClassGrid, values: IntegerGrid) -> str:
-    """Digest of the exact vector: equal functions of the cell agree, however they were written."""
+    """Digest of the exact vector: equal for equal functions of the cell."""
     reduced = grid.reduced(values)
     flat = [int(v) for v in reduced.values.flat]
     divisor = gcd(*flat)

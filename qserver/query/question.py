@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from qserver.errors import CapacityError, InputError, RequirementError
-from qserver.query.asking.looking import NOTHING_SEEN, Looking, Selection
-from qserver.query.asking.reading import AS_EVER, Reading
-from qserver.query.linear import LinearQuery
+from qserver.query.asking.after_looking import NOTHING_SEEN, Looking, Selection
+from qserver.query.asking.method_and_prior import AS_EVER, Reading
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import MIN_DELTA, Measure, Requirement
 
@@ -28,13 +28,13 @@ class Question:
     """A linear query with the requirement on its answer, and with the query's normal form.
 
     Args:
-        measure: what may be measured for it; None leaves that to the dataset's owner.
-        looking: what its asker had looked at. It changes neither plan nor price, unless the noise
-            shall be independent.
-        reading: how the posterior is read. It changes neither plan nor price.
+        measure: what may be measured; None leaves that to the dataset's owner.
+        looking: its asker's looks. They change neither plan nor price, unless the noise must be
+            independent.
+        reading: method and prior of the posterior. They change neither plan nor price.
 
     Raises:
-        InputError: it is to be read otherwise than ever after something was looked at.
+        InputError: it has another method or prior after a look.
     """
 
     query: LinearQuery
@@ -62,34 +62,34 @@ class Question:
 
     @property
     def as_of(self) -> str:
-        """The last period that it may count, where data arrive over time; else ''."""
+        """The last period that it may count, for data that arrive over time; else ''."""
         return self.query.as_of
 
     @property
     def confidence(self) -> float:
-        """The confidence that the answer's interval must have."""
+        """The asked confidence."""
         return self.requirement.confidence
 
     @cached_property
     def row_half_width(self) -> float:
-        """The half-width that the row's interval may have, in the row's units, rounded down."""
+        """The asked half-width in the row's units, rounded down."""
         return self.requirement.half_width / float(self.row.sensitivity) * (1 - _EVALUATION)
 
     @property
     def roomy_half_width(self) -> float:
-        """A little less than `row_half_width`, with room for rounding: the target of a plan."""
+        """Slightly less than `row_half_width`, with room for rounding: the target of a plan."""
         return self.row_half_width * (1.0 - _ROOM)
 
     def with_requirement(self, requirement: Requirement) -> Question:
-        """The same query with another requirement; its normal form is not computed again."""
+        """This query with another requirement; its normal form is kept."""
         return self._changed(replace(self, requirement=requirement))
 
     def with_measure(self, measure: Measure) -> Question:
-        """The same question with this choice."""
+        """This question with another `measure`."""
         return self._changed(replace(self, measure=measure))
 
     def with_looking(self, looking: Looking) -> Question:
-        """The same question, asked after this was looked at, and read as ever."""
+        """This question, asked after a look, with the default method."""
         return self._changed(replace(self, looking=looking, reading=AS_EVER))
 
     def _changed(self, found: Question) -> Question:
@@ -108,21 +108,21 @@ class Workload:
     """Questions that are planned, priced, charged, measured and answered as one: all or none.
 
     Args:
-        questions: at least one, on one domain, with one choice of what may be measured.
-        simultaneous: whether all intervals must hold at once with the one confidence that all
-            questions then share.
-        selected_from: the choice that will be made among the answers, and perhaps others; the
-            intervals allow for it.
-        for_quotients: places of the questions that quotients will be made of. These need the laws
-            of the estimates' errors in place of the posteriors.
-        as_drawn: whether nothing is refined after the draw where an interval is longer than asked:
-            whoever asks goes on by what was drawn.
+        questions: at least one, on one domain, with one `measure`.
+        simultaneous: whether all intervals must hold at once, with one confidence shared by all
+            questions.
+        selected_from: a later choice among the answers, and perhaps others, that the intervals
+            allow for.
+        for_quotients: places of questions used in quotients. These need the laws of the estimates'
+            errors in place of posteriors.
+        as_drawn: whether too long intervals are not refined after the draw: the asker continues
+            from the draw.
 
     Raises:
         RequirementError: there are none, or `simultaneous` with several confidences, or with one
             so high that a single interval of so many would pass 0.999999999.
-        InputError: the choices of what may be measured differ, or there is a choice among
-            intervals that must hold at once anyway.
+        InputError: `measure` differs between questions, or there is a choice among intervals that
+            hold at once anyway.
         CapacityError: there are too many, or they have too many terms in all.
     """
 
@@ -158,11 +158,11 @@ class Workload:
 
     @property
     def measure(self) -> Measure | None:
-        """What may be measured for its questions; None leaves that to the dataset's owner."""
+        """The common `measure` of its questions; None leaves that to the dataset's owner."""
         return self.questions[0].measure
 
     def with_measure(self, measure: Measure) -> Workload:
-        """The same workload with this choice."""
+        """This workload with another `measure`."""
         return replace(self, questions=tuple(q.with_measure(measure) for q in self.questions))
 
     def _check_confidences(self) -> None:
@@ -194,12 +194,12 @@ MAX_SPECIFICATION = 1 << 20
 
 @dataclass(frozen=True)
 class ModelAsked:
-    """A model to be learnt from tables: those that history has, and those that are bought.
+    """A model to learn from tables: those of history, and bought ones.
 
     Args:
         kind: of the model, such as `network`.
         sizes: number of values per attribute of the domain.
-        specification: the analyst's document as the kind has read it, as JSON text.
+        specification: the analyst's document, normalised by the kind, as JSON text.
         epsilon_nano: most that may be spent on tables, in nano-epsilon; 0 for history alone.
 
     Raises:
@@ -219,7 +219,7 @@ class ModelAsked:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """A model asks no single question."""
+        """No questions: a model asks none."""
         return ()
 
 

@@ -1,7 +1,7 @@
-"""The fields of requests, each said once: HTTP, command line, pages and client read them here.
+"""The fields of requests, for HTTP, command line, pages and client.
 
-In `about` the names of fields, and values that a field takes, are in backquotes; each face has its
-own words for them: JSON a name, the command line a flag, a page a label.
+In `about` names of fields and their values are in backquotes; each face has its own words for them:
+JSON a name, the command line a flag, a page a label.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
 
-from qserver.query.asking.looking import MOST_AMONG
-from qserver.query.asking.reading import (
+from qserver.query.asking.after_looking import MOST_AMONG
+from qserver.query.asking.method_and_prior import (
     LEAST_DRAWS,
     LEAST_ERROR,
     MOST_DRAWS,
@@ -39,19 +39,19 @@ class Field:
     """One field of a request.
 
     Args:
-        name: in JSON, and as an argument of the client; with what holds it, such as `gate.fpr`.
-            Behind a blank what stands for the value in the command line's help.
-        about: what it says, as a phrase.
+        name: in JSON, and as an argument of the client; nested ones with their parent, such as
+            `gate.fpr`. After a blank comes the placeholder of the value in the command line's help.
+        about: its meaning, as a phrase.
         kind: of its value; `texts` and `lists` repeat.
-        schema: its bounds, as JSON Schema has them.
-        default: what stands for it in a request that leaves it out.
-        usual: what client and command line send for a field that is needed; None: nothing.
+        schema: its bounds in JSON Schema.
+        default: its value in a request without it.
+        usual: value that client and command line send for a required field; None: nothing.
         flag: on the command line; by default the name with hyphens.
-        choices: values that it takes, with their words on a page.
+        choices: its values, with their words on a page.
         flags: values by the flags that stand for them.
-        label: on a page; '' where no page has it.
-        inputs: names of the inputs that hold it; by default its own name.
-        note: small words beside the input.
+        label: on a page; '' if no page has it.
+        inputs: names of its inputs; by default its own name.
+        note: small text beside the input.
     """
 
     name: str
@@ -80,27 +80,27 @@ class Field:
 
     @property
     def member(self) -> str:
-        """Its name without what holds it."""
+        """Its name without its parent."""
         return self.name.rpartition(".")[2]
 
     @property
     def title(self) -> str:
-        """What a page says of it that has no note beside it: `about`, in the page's words."""
+        """A page's tooltip without a note: `about`, in the page's words."""
         return "" if self.note else told(self.about, _LABELS | dict(self.choices), "{}")
 
     @property
     def must(self) -> str:
-        """What a value must be that is none of the choices: "be `a`, `b` or `c`"."""
+        """The condition on a value outside the choices: "be `a`, `b` or `c`"."""
         *others, last = (f"`{value}`" for value in self.choices)
         return f"be {', '.join(others)} or {last}"
 
 
 def told(text: str, names: Mapping[str, str], shape: str = "`{}`") -> str:
-    """A text with a face's own words for names that stand in backquotes.
+    """A text with a face's words for names in backquotes.
 
     Args:
         names: words by name.
-        shape: what a name becomes that has no words.
+        shape: form of a name without words.
     """
     return _QUOTED.sub(lambda found: names.get(found[1], shape.format(found[1])), text)
 
@@ -122,7 +122,7 @@ LENGTH = _needed(
     schema={"minimum": MIN_LENGTH, "maximum": MAX_LENGTH},
     label="Within ±",
     inputs=("within",),
-    note="records, or the unit of an average; as WITHIN in SQL",
+    note="in records, or the unit of an average; as WITHIN in SQL",
 )
 CONFIDENCE = _needed(
     "confidence C",
@@ -135,14 +135,14 @@ CONFIDENCE = _needed(
 MEASURE = Field(
     "measure",
     "`only_this`: nothing is measured for later questions; `auto`: the planner may buy tables that "
-    "these use too; by default as the dataset's owner says",
+    "these use too; by default the owner's choice",
     choices={"auto": "also tables that later questions use", "only_this": "only this question"},
     flags={"--only-this": "only_this", "--no-only-this": "auto"},
     label="What may be measured",
 )
 AS_OF = Field(
     "as_of PERIOD",
-    "where data arrive over time, the last period to count; by default the last sealed one",
+    "last period to count, for data that arrive over time; by default the last sealed one",
     "text",
 )
 SELECTED_FROM = Field(
@@ -187,8 +187,8 @@ INDEPENDENT = Field(
 METHOD = Field(
     "method",
     "how probabilities are computed. `auto`: the exact law; `convolution`, `monte-carlo`: "
-    "algorithms 2 and 1 of Xiao and Xiong (2012), which know the law of the estimate's error alone "
-    "where released answers disagree",
+    "algorithms 2 and 1 of Xiao and Xiong (2012), which leave out what released answers disagree "
+    "about",
     default="auto",
     choices={
         "auto": "by the exact law",
@@ -211,14 +211,14 @@ DRAWS = Field(
 )
 ERROR = Field(
     "error E",
-    "wanted numerical error of probabilities; `statement.error` has the one reached",
+    "wanted numerical error of probabilities; `statement.error` has the attained one",
     schema={"minimum": LEAST_ERROR, "maximum": MOST_ERROR},
     default=USUAL_ERROR,
 )
 PRIOR = Field(
     "prior PRIOR",
-    "what you hold true of the answer beforehand: it is not negative (`non-negative`), the public "
-    "number of records bounds it (`known-total`), or it lies between two ends (`between`). The "
+    "what you know of the answer beforehand: it is not negative (`non-negative`), it is at most "
+    "the public number of records (`known-total`), or it lies between two ends (`between`). The "
     "statement is then Bayesian, not a frequency",
     "prior",
     choices={
@@ -237,12 +237,12 @@ QUESTION = (QUERY, *EXACTNESS, SELECTED_FROM, INDEPENDENT, *READING, AS_OF)
 
 AT_LEAST = _needed(
     "at_least T",
-    "asks how likely the answer is this or more",
+    "asks for the probability of this or more",
     label="How likely is a count of at least",
 )
 BETWEEN = _needed(
     "between",
-    "[A, B] with A <= B; asks how likely the answer is from A to B",
+    "[A, B] with A <= B; asks for the probability from A to B",
     "pair",
     label="and at most",
     inputs=("at_most",),
@@ -280,8 +280,8 @@ SURE = Field(
 )
 SPEND = Field(
     "spend",
-    "`false`: nothing is spent; what history does not answer is refused as `unconfirmed`, with its "
-    "price",
+    "`false`: spend nothing, and refuse as `unconfirmed`, with its price, what history does not "
+    "answer",
     "truth",
     default=True,
     flags={"--no-spend": "false"},
@@ -289,9 +289,9 @@ SPEND = Field(
 STATEMENT = (MEASURE, AS_OF, WITHIN, SURE)
 ASSUMING = Field(
     "assuming",
-    "number of records that an average is of, at least",
+    "least number of records behind an average",
     "whole",
-    label="of at least so many records",
+    label="of at least this many records",
 )
 
 _PAIR = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
@@ -321,8 +321,8 @@ MARGINALS = Field(
 )
 SELECTION = Field(
     "selection",
-    "of `marginals`: `best` buys the tables that tell the marginals best, with history; `merged` "
-    "does so after a first purchase found rare values, and merges these; `listed` buys the "
+    "of `marginals`: `best` buys the tables that determine the marginals best, with history; "
+    "`merged` first buys tables that show rare values, and merges these; `listed` buys the "
     "marginals evenly",
     "text",
     default="best",
@@ -335,7 +335,7 @@ ORACLE = Field(
 )
 LIKELIHOOD = Field(
     "likelihood",
-    "of `marginals`: `squares` or `laplace`, what is minimised",
+    "of `marginals`: the loss to minimise, `squares` or `laplace`",
     "text",
     default="squares",
 )
@@ -375,8 +375,7 @@ CHECKED = replace(
 SURELY = replace(CONFIDENCE, name="check.confidence C", about="confidence of that interval")
 FALLBACK = Field(
     "check.fallback_length L",
-    "measure to this length where the check's interval does not hold the model's answer; at most "
-    "`length`",
+    "measure to this length if the check's interval misses the model's answer; at most `length`",
     schema=LENGTH.schema,
 )
 RECORDS = Field(
@@ -400,7 +399,7 @@ SEED = Field(
 
 FPR = _needed(
     "gate.fpr",
-    "false positives of the test of membership",
+    "false-positive rate of the membership test",
     schema={"exclusiveMinimum": 0, "exclusiveMaximum": 1},
     usual=0.05,
 )
@@ -417,7 +416,7 @@ BASIS = Field(
 )
 LEARNT_FROM = _needed(
     "records N",
-    "number of records that the model is learnt from, as you state it",
+    "number of records behind the model, as you state it",
     schema={"exclusiveMinimum": 0},
 )
 COST = Field(
@@ -425,8 +424,8 @@ COST = Field(
 )
 GAME = Field(
     "game",
-    "`replaced`: another record would stand where the target's may be; `added`: none would, which "
-    "says something under `add-remove` alone",
+    "`replaced`: another record takes the target's place; `added`: none does, which has a meaning "
+    "only under `add-remove`",
     default="replaced",
     choices={"replaced": "", "added": ""},
 )

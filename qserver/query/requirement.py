@@ -1,4 +1,4 @@
-"""What is asked of an answer: the length of its interval, the confidence, what may be measured."""
+"""Requirements on an answer: length of its interval, confidence, what may be measured."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Requirement:
         return -log1p(-self.confidence)
 
     def is_looser_than(self, other: Requirement) -> bool:
-        """Whether whatever meets `other` meets this requirement too."""
+        """Whether meeting `other` implies meeting this requirement."""
         return self.length >= other.length and self.confidence <= other.confidence
 
 
@@ -76,7 +76,7 @@ def _is_number(value: object) -> bool:
 
 
 def measure_of(value: object) -> Measure:
-    """The choice that a text names; InputError if it names none."""
+    """The `measure` that a text names; InputError for another text."""
     for known in MEASURES:
         if value == known:
             return known
@@ -85,12 +85,12 @@ def measure_of(value: object) -> Measure:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Asked:
-    """A number that is asked within +-half_width.
+    """A number asked within +-half_width.
 
     Args:
         half_width: > 0.
         confidence: of its interval, in (0, 1).
-        least: records; a group that has surely fewer is measured no further.
+        least: number of records; a group with certainly fewer is measured no further.
 
     Raises:
         RequirementError: a value is out of range.
@@ -108,10 +108,10 @@ class Asked:
 
     @property
     def missed(self) -> float:
-        """The probability with which the interval may miss."""
+        """The miss probability of the interval."""
         return 1.0 - self.confidence
 
     @property
     def unit(self) -> float:
-        """The half-width of a count times the loss of a record by it, in epsilon."""
+        """Half-width of a count times a record's loss, in epsilon."""
         return -math.log(self.missed)

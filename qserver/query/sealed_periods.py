@@ -1,15 +1,15 @@
-"""Data that arrive over time: a question counts the sealed periods alone, those with their data.
+"""Data that arrive over time: a question counts only sealed periods, which have their data.
 
-A question is clipped once, where it comes in: q becomes q * 1[t < w] for the watermark w, the
-number of sealed periods. What is left is an ordinary query whose true answer never changes, so
-keys, caches, jobs and estimates need to know nothing of w. What was asked at an earlier watermark
-is another query, and its answer stays true.
+A question is clipped once, on arrival: q becomes q * 1[t < w] for the watermark w, the number of
+sealed periods. The result is an ordinary query whose true answer never changes, so keys, caches,
+jobs and estimates do not depend on w. A question at an earlier watermark is another query, and its
+answer stays true.
 
-The ends of a condition on periods: labels in order, or days of the calendar.
+*The ends of a condition on periods* are labels in order, or days of the calendar.
 
 An end is a label of the attribute or, where its periods are of the calendar, any ISO day, week,
-month, quarter or year. What an end names must begin a period where a condition begins, and end a
-period where it ends: the data are known by whole periods only.
+month, quarter or year. A condition must begin where a period begins and end where one ends: the
+data are known only by whole periods.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from qserver.query.calendar import (
     why_none,
 )
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import LinearQuery, Term, linear_query
+from qserver.query.linear_query import LinearQuery, Term, linear_query
 from qserver.query.weights import ScaledWeights, Weights, interval, product
 
 
 def range_from(attribute: Attribute, end: object, *, name: str, after: bool = False) -> range:
-    """Indexes of the periods from `end` on; with `after` those that follow the end's own period.
+    """Indexes of the periods from `end` on; with `after` without the end's own period.
 
     Raises:
         QueryError: the end is no label or date, or cuts through a period.
-        PeriodNotSealedError: data have arrived for none of them yet.
+        PeriodNotSealedError: none of them has data yet.
     """
     start = _index(attribute, end, name, after=after)
     check_sealed(attribute, start, end, name=name)
@@ -53,7 +53,7 @@ def range_from(attribute: Attribute, end: object, *, name: str, after: bool = Fa
 
 
 def range_up_to(attribute: Attribute, end: object, *, name: str, after: bool = False) -> range:
-    """Indexes of the periods before `end`; with `after` the end's own period is one of them.
+    """Indexes of the periods before `end`; with `after` including the end's own period.
 
     Raises:
         QueryError: the end is no label or date, or cuts through a period.
@@ -82,11 +82,11 @@ def range_between(attribute: Attribute, low: object, high: object, *, name: str)
 
 
 def range_of_last(attribute: Attribute, n: object, *, name: str) -> range:
-    """Indexes of the last `n` periods that have their data; of all of them where they are fewer.
+    """Indexes of the last `n` sealed periods, or all if fewer.
 
     Raises:
         QueryError: `n` is no whole number > 0.
-        PeriodNotSealedError: no period has its data yet.
+        PeriodNotSealedError: no period is sealed yet.
     """
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise QueryError(name, "be a whole number > 0", n)
@@ -100,9 +100,8 @@ def index_of_period(attribute: Attribute, value: object, *, name: str) -> int:
     """Index of the period that a label names, or its first day.
 
     Raises:
-        QueryError: there is none of this name; the message says which there are, or in which
-            period a date lies.
-        PeriodNotSealedError: its data have not arrived yet.
+        QueryError: none has this name; the message names the periods, or the one that holds a date.
+        PeriodNotSealedError: it is not sealed yet.
     """
     text = _text(value)
     index = None if text is None else attribute.index_of_name(text)
@@ -129,7 +128,7 @@ def index_of_period(attribute: Attribute, value: object, *, name: str) -> int:
 
 
 def check_sealed(attribute: Attribute, index: int, value: object, *, name: str) -> None:
-    """Raise PeriodNotSealedError if the period at `index` has no data yet."""
+    """Raise PeriodNotSealedError if the period at `index` is not sealed."""
     if attribute.n_sealed <= index < attribute.size:
         raise PeriodNotSealedError(name, value, last=last_sealed(attribute))
 
@@ -185,7 +184,7 @@ def _text(value: object) -> str | None:
 
 
 def first_and_last(text: str) -> tuple[date, date] | None:
-    """The first and the last day of what ISO text names, or None."""
+    """First and last day of an ISO text's period, or None."""
     unit: Unit | None = unit_of(text)
     if unit is None:
         return None
@@ -200,7 +199,7 @@ def first_and_last(text: str) -> tuple[date, date] | None:
 
 
 def _place(periods: Periods, day: date) -> str:
-    """A sentence that says in which period a day lies; '' if in none."""
+    """A sentence with the period that holds a day; '' if none."""
     at = number_of(periods.every, day) - periods.start
     if not 0 <= at < periods.count:
         return ""
@@ -227,7 +226,7 @@ def _no_label(attribute: Attribute, value: object, name: str) -> QueryError:
 
 
 def sealed_domain(domain: Domain, name: str, n_sealed: int) -> Domain:
-    """The domain as it is while the first `n_sealed` periods of an attribute have their data."""
+    """The domain with the first `n_sealed` periods of an attribute sealed."""
     # Domains of which different things are said to people are equal.
     said: tuple[object, ...] = (domain.description, domain.licence, domain.within)
     said += tuple(a.description for a in domain.attributes)
@@ -253,7 +252,7 @@ def as_of(domain: Domain, period: str) -> Domain:
     """The domain as it was when `period` was the last sealed one.
 
     Raises:
-        InputError: there is no such period, or data do not arrive over time.
+        InputError: there is no such period, or no data arrive over time.
         PeriodNotSealedError: it is not sealed yet.
     """
     attribute = growing(domain)
@@ -268,15 +267,15 @@ def as_of(domain: Domain, period: str) -> Domain:
 
 
 def growing(domain: Domain) -> Attribute | None:
-    """The attribute whose periods are sealed one after the other, or None."""
+    """The attribute whose periods are sealed in order, or None."""
     return next((a for a in domain.attributes if a.sealed is not None), None)
 
 
 def clipped(query: LinearQuery, domain: Domain, *, name: str) -> LinearQuery:
-    """The query on the sealed periods alone; the same object where data do not arrive over time.
+    """The query on sealed periods alone; the same object if no data arrive over time.
 
     Args:
-        name: where the question stands in the request, for messages.
+        name: the question's place in the request, for messages.
 
     Raises:
         PeriodNotSealedError: no period is sealed yet.
@@ -303,7 +302,7 @@ def on_periods(query: LinearQuery, axis: int, periods: range) -> LinearQuery:
 
 
 def periods_of(query: LinearQuery, axis: int) -> list[range]:
-    """The runs of periods in which a query weighs some cell; public, as the query is."""
+    """Runs of periods with weight in a query; public, as the query is."""
     size, runs = query.sizes[axis], list[range]()
     weighed = np.zeros(size, dtype=bool)
     for term in query.terms:
@@ -326,7 +325,7 @@ def _is_inside(term: Term, axis: int, n: int) -> bool:
 
 
 def _within(term: Term, axis: int, inside: Weights) -> dict[int, ScaledWeights | Weights]:
-    """The weights of a term by axis, those of the periods being 0 outside."""
+    """Weights of a term by axis, with weight 0 outside the periods."""
     found: dict[int, ScaledWeights | Weights] = dict(term.by_axis)
     own = term.by_axis.get(axis)
     one = Fraction(1)

@@ -72,7 +72,7 @@ class Weights:
         return array
 
     def at(self, index: int) -> int:
-        """The weight of one value, 0 <= index < size, without writing the others down."""
+        """The weight of one value, 0 <= index < size."""
         return self.values[bisect_right(self.stops, index)]
 
     def __hash__(self) -> int:
@@ -161,12 +161,12 @@ def interval(size: int, start: int, stop: int) -> Weights:
 
 
 def common_factor(values: Iterable[Fraction | int]) -> Fraction:
-    """The largest rational whose multiples all values are, signed like the first non-zero one.
+    """The largest rational that divides all values, signed like the first non-zero one.
 
     Zero when every value is zero.
 
     Raises:
-        QueryError: a value passes 2^40 times the factor. Noticed at once: the factor of many
+        QueryError: a value passes 2^40 times the factor. The check is immediate: a factor of many
             unrelated fractions would grow to millions of digits.
     """
     values = list(values)
@@ -189,7 +189,7 @@ def common_factor(values: Iterable[Fraction | int]) -> Fraction:
 
 
 def _common_divisor(values: Sequence[int]) -> Fraction:
-    """`common_factor` of whole numbers, which nearly all weights are."""
+    """`common_factor` of whole numbers, the usual weights."""
     found = gcd(*values)
     if max(map(abs, values), default=0) > MAX_WEIGHT * found:
         raise _too_far_apart()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from qserver.query.asking.looking import Ends, Selection
+from qserver.query.asking.after_looking import Ends, Selection
 from qserver.query.requirement import Measure
 from qserver.records.codec import ALWAYS
 from qserver.records.plan import PlannedRow, PlannedTable

@@ -9,8 +9,8 @@ from functools import lru_cache, partial
 from typing import Literal
 
 from qserver.errors import InputError, StoreError
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery, query_from_document
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery, query_from_document
 from qserver.records.codec import By, as_, plain, read
 
 NANO = 10**9

@@ -44,10 +44,10 @@ from typing import Any
 import numpy as np
 
 from qserver.errors import ConfigError, InputError, QServerError
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain import Domain
-from qserver.query.linear import LinearQuery
-from qserver.query.numbers import exact_number
+from qserver.query.exact_numbers import exact_number
+from qserver.query.linear_query import LinearQuery
 from qserver.records.charge import NANO
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.statement import ClaimStatus

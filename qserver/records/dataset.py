@@ -16,7 +16,7 @@ from qserver.query.sealed_periods import sealed_domain
 from qserver.records.charge import Relation
 from qserver.records.claim import Claim, claims_from_plain, guard_nano
 from qserver.records.codec import ALWAYS, as_, plain, read
-from qserver.records.people import check_together
+from qserver.records.declared_unit import check_together
 from qserver.records.privacy import Privacy
 from qserver.records.privacy.conversion import Shown, check_privacy
 from qserver.records.privacy.noise_law import NoiseLaw, law_of

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import InputError
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.records.codec import as_
 from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 from qserver.errors import InputError
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.records.charge import OpaqueCharge, check_nano
 from qserver.records.codec import as_
 from qserver.records.history import Measurement, TableMeasurement

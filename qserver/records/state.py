@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 
 _BETWEEN = "/"
 

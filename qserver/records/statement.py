@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from qserver.query.asking.reading import Method, Prior, reading_text
+from qserver.query.asking.method_and_prior import Method, Prior, reading_text
 from qserver.records.codec import ALWAYS
 from qserver.text import law_text
 

@@ -2,7 +2,7 @@
 
 Two datasets are neighbours if they differ by one unit. A person has at most k records that count,
 `records_per_person`, and at most m of them in one period. What each unit costs is in
-`qserver.ledger.neighbours`, and the proof in docs/guarantee.md.
+`qserver.ledger.one_person`, and the proof in docs/guarantee.md.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ from qserver.records.history import Estimator
 from qserver.records.problem import error_from_problem
 from qserver.service.cache.answers import KeptAnswers
 from qserver.service.datasets import OpenDataset, OpenDatasets
-from qserver.service.visits import Parked, Visit, present_visit
+from qserver.service.parking import Parked, Visit, present_visit
+from qserver.storage.encoding.digests import reading
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json
 from qserver.storage.encoding.requests import Request
-from qserver.storage.encoding.sealed import reading
 from qserver.storage.store import Store, Submission
 
 _A = TypeVar("_A", Answer, WorkloadAnswer, ModelAnswer)

@@ -12,7 +12,7 @@ from qserver.answering.checkpoint import shared_folder
 from qserver.answering.replica import Replica, note_fault
 from qserver.config import Settings
 from qserver.errors import NotFoundError
-from qserver.planning.ways import WayFault
+from qserver.planning.failures import WayFault
 from qserver.query.domain import Domain
 from qserver.records.dataset import DatasetMeta
 from qserver.records.statement import ClaimStatus

@@ -24,18 +24,18 @@ from qserver.ledger.account_ledger import (
     follow_metas,
 )
 from qserver.ledger.forecast import DAY_S, BurnDown, SpendPoint, forecast, thinned
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain import Domain
 from qserver.records.account import Account, Allowance, payers_of
 from qserver.records.answer import LedgerReport, OwnPrice
-from qserver.records.audit_chain import GENESIS, check_links, digest_of
 from qserver.records.charge import AnyCharge
 from qserver.records.dataset import DatasetMeta
+from qserver.records.digest_links import GENESIS, check_links, digest_of
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.datasets import OpenDatasets
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
-from qserver.storage.encoding.sealed import reading
+from qserver.storage.encoding.digests import reading
 from qserver.storage.store import Store
 
 MAX_PAGE_CHARACTERS = 8 << 20

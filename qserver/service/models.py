@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from qserver.answering.explain import explain_model
-from qserver.answering.models.correlated import Correlated, correlated
+from qserver.answering.models.correlations import Correlated, correlated
 from qserver.answering.models.kinds.kind import Answered, GrowingKind, Model
 from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.models.price import ModelExplanation
 from qserver.answering.models.purchase import check_whole
 from qserver.errors import CapacityError
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import ModelAsked
 from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.dataset import DatasetMeta
@@ -27,7 +27,7 @@ from qserver.service.ask import Asking, Idempotency, narrowed
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.datasets import OpenDatasets
 from qserver.service.ledger import Allowances, Asker
-from qserver.service.visits import is_second_run
+from qserver.service.parking import is_second_run
 from qserver.storage.histories import ModelRecord
 from qserver.storage.store import Store
 

@@ -17,7 +17,7 @@ from qserver.errors import StoreCorruptError, StoreNotDurableError
 from qserver.query.requirement import Requirement
 from qserver.query.sql.cells import StatementQuestions
 from qserver.service.datasets import OpenDatasets
-from qserver.storage.encoding.sealed import reading, sealed, unsealed
+from qserver.storage.encoding.digests import reading, sealed, unsealed
 from qserver.storage.store import Store
 
 _SEAL = "statement"

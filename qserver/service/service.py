@@ -20,7 +20,7 @@ from qserver.answering.workload import KnownNumber
 from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.query.domain import Domain
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import Question, Workload
 from qserver.query.sealed_periods import as_of
 from qserver.query.sql.parser import query_of
@@ -42,12 +42,12 @@ from qserver.records.dataset import DatasetMeta
 from qserver.service.ask import SHORT_S, Asking, Idempotency, digest_of, narrowed
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.cache.looks import Looks
-from qserver.service.cache.order import OrderNumbers
+from qserver.service.cache.quantiles import OrderNumbers
 from qserver.service.cache.smooth import SmoothNumbers
 from qserver.service.cache.statements import MOST_KEPT, ReadStatements, StatementKey
 from qserver.service.datasets import OpenDatasets
+from qserver.service.free_answers import Insight
 from qserver.service.history import Integrity, ReleasedHistory
-from qserver.service.insight import Insight
 from qserver.service.ledger import Allowances, Asker, LedgerViews
 from qserver.service.models import ModelService
 from qserver.service.quote_notes import StatementNotes

@@ -1,7 +1,7 @@
 """Answers and prices of statements of SQL, by group and column; what tables say after looking.
 
 A choice is made within a column. The cells of a column that are sums have the readings of
-`qserver.inference.posterior.choice`. A quotient has one reading for every rule: that of its
+`qserver.inference.posterior.after_looking`. A quotient has one reading for every rule: that of its
 posterior with its share of what all may miss, or else all values that its two parts allow when each
 has the interval that holds for any choice. Both parts miss at most with the probability that their
 quotient may miss with, so it holds as well.
@@ -16,9 +16,9 @@ from typing import Protocol
 
 from qserver.errors import NotEstimableError
 from qserver.inference.estimate import CredibleInterval
-from qserver.inference.posterior.choice import rule_that_holds, table_readings
-from qserver.query.asking.looking import Ends, Rule, Selection
-from qserver.query.linear import LinearQuery
+from qserver.inference.posterior.after_looking import rule_that_holds, table_readings
+from qserver.query.asking.after_looking import Ends, Rule, Selection
+from qserver.query.linear_query import LinearQuery
 from qserver.query.sql.cells import (
     CellQuestions,
     CellValue,
@@ -26,12 +26,12 @@ from qserver.query.sql.cells import (
     cell_value,
     is_public,
 )
-from qserver.query.sql.clauses import Exactness
-from qserver.query.sql.shape import PLAIN
+from qserver.query.sql.exactness import Exactness
+from qserver.query.sql.order_by import PLAIN
 from qserver.query.sql.shaping.ranks import Rank, ranked
 from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.statement import Bounds, Cell, Row, Statement, Sum
-from qserver.query.sql.tables.intervals import CellInterval, moved
+from qserver.query.sql.tables.cell_intervals import CellInterval, moved
 from qserver.records.answer import (
     DatasetStatus,
     FactorPoint,

@@ -27,7 +27,7 @@ from qserver.records.account import (
 )
 from qserver.storage.audit import AuditLog, read_allowance
 from qserver.storage.constants import STORE
-from qserver.storage.encoding.sealed import reading, sealed, unsealed
+from qserver.storage.encoding.digests import reading, sealed, unsealed
 from qserver.storage.keys import ACCOUNTS, AUDIT, TOKENS, Keys, rate_key
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.store import check_schema

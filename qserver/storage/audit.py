@@ -10,10 +10,9 @@ from typing import Any
 
 from qserver.errors import StoreBehindError, StoreCorruptError, StoreError
 from qserver.records.account import Allowance
-from qserver.records.audit_chain import digest_of, is_linked, linked
+from qserver.records.digest_links import digest_of, is_linked, linked
 from qserver.storage.constants import STORE
-from qserver.storage.encoding.jobs import reply_code
-from qserver.storage.encoding.sealed import (
+from qserver.storage.encoding.digests import (
     ADVICE,
     checked,
     checked_fields,
@@ -22,6 +21,7 @@ from qserver.storage.encoding.sealed import (
     unsealed,
     with_seals,
 )
+from qserver.storage.encoding.jobs import reply_code
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 

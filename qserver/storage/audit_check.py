@@ -15,9 +15,9 @@ from qserver.errors import ConfigError, QServerError, StoreError
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas, entries_of
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.population import PopulationLoss, pairs_of
-from qserver.records.audit_chain import check_links, digest_of
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
+from qserver.records.digest_links import check_links, digest_of
 from qserver.records.privacy.conversion import Shown
 from qserver.storage.audit import AuditLog, LedgerFacts
 

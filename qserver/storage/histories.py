@@ -14,13 +14,13 @@ from typing import Any
 from qserver.errors import NotFoundError, StoreCorruptError, StoreError
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
-from qserver.records.audit_chain import GENESIS, check_links, digest_of, digest_of_all, is_linked
 from qserver.records.codec import plain, read
 from qserver.records.dataset import DatasetMeta
+from qserver.records.digest_links import GENESIS, check_links, digest_of, digest_of_all, is_linked
 from qserver.records.history import AnyMeasurement
+from qserver.storage.encoding.digests import ADVICE, read_meta, reading, sealed, unsealed
 from qserver.storage.encoding.jobs import measurements_in_force
 from qserver.storage.encoding.requests import Request
-from qserver.storage.encoding.sealed import ADVICE, read_meta, reading, sealed, unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 

@@ -16,14 +16,14 @@ from typing import Any
 from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBehindError
 from qserver.ledger.population import Pair, pair
 from qserver.query.requirement import Measure
-from qserver.records.audit_chain import Links, relinked
 from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
+from qserver.records.digest_links import Links, relinked
 from qserver.storage.audit import AuditLog
 from qserver.storage.charging import Lease
+from qserver.storage.encoding.digests import meta_text, sealed
 from qserver.storage.encoding.jobs import reply_code
 from qserver.storage.encoding.requests import Reservation
-from qserver.storage.encoding.sealed import meta_text, sealed
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 from qserver.storage.standings import (

@@ -22,8 +22,8 @@ from qserver.errors import StoreError, StoreUnavailableError
 from qserver.records.codec import ALWAYS, plain
 from qserver.records.history import Estimator
 from qserver.storage.constants import STORE
+from qserver.storage.encoding.digests import reading, sealed, unsealed
 from qserver.storage.encoding.jobs import estimator_from_json, estimator_json, kept_estimator
-from qserver.storage.encoding.sealed import reading, sealed, unsealed
 from qserver.storage.keys import DATASETS, GROUP, Keys, next_round
 from qserver.storage.server.connection import Scripts, StoreClient
 

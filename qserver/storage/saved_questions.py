@@ -15,7 +15,7 @@ from typing import Any
 from qserver.errors import BusyError, CapacityError, InputError, NotFoundError
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.constants import STORE
-from qserver.storage.encoding.sealed import reading, sealed, unsealed
+from qserver.storage.encoding.digests import reading, sealed, unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 

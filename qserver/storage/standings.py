@@ -14,7 +14,7 @@ from qserver.records.charge import Standing
 from qserver.records.claim import Claim, claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta, expected_of
 from qserver.records.privacy.conversion import Shown
-from qserver.storage.encoding.sealed import (
+from qserver.storage.encoding.digests import (
     checked,
     checked_fields,
     reading,

@@ -19,12 +19,14 @@ from qserver.errors import (
     StoreUnavailableError,
     StoreUnsupportedError,
 )
+from qserver.program.telemetry import present, traceparent_of
 from qserver.records.answer import AnyAnswer
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator
 from qserver.records.paid_question import PaidQuestion
 from qserver.storage.audit import AuditLog
 from qserver.storage.constants import STORE
+from qserver.storage.encoding.digests import ADVICE, PAID, read_meta, reading, sealed, unsealed
 from qserver.storage.encoding.jobs import (
     JobRecord,
     State,
@@ -37,7 +39,6 @@ from qserver.storage.encoding.jobs import (
     with_rounds,
 )
 from qserver.storage.encoding.requests import Request
-from qserver.storage.encoding.sealed import ADVICE, PAID, read_meta, reading, sealed, unsealed
 from qserver.storage.histories import (
     Cursor,
     Entries,
@@ -57,7 +58,6 @@ from qserver.storage.server.connection import (
 )
 from qserver.storage.server.durability import check_durable
 from qserver.storage.standings import N_REPLIES, Stamp, Standings
-from qserver.telemetry import present, traceparent_of
 
 SCHEMA_VERSION = 1
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from qserver.config import Settings
 from qserver.errors import CapacityError, ConfigError, InputError, NotFoundError
-from qserver.query.numbers import exact_number
+from qserver.query.exact_numbers import exact_number
 from qserver.query.request_fields import NEEDED, Field
 from qserver.records.account import ROLES
 from qserver.records.codec import plain, read

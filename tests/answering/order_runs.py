@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from qserver.answering.order import (
+from qserver.answering.quantiles import (
     GroupsAsked,
     GroupsKnown,
     QuantileAsked,
@@ -18,13 +18,13 @@ from qserver.answering.order import (
     known_laws,
 )
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.order.quantile import Quantile
-from qserver.inference.order.search import next_table, raised
-from qserver.query.linear import linear_query, total_query
+from qserver.inference.quantiles.quantile import Quantile
+from qserver.inference.quantiles.search import next_table, raised
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.sql.functions.group_count import Passing
 from qserver.query.sql.functions.thresholds import Bins, QuantileOf
-from qserver.query.sql.shape import Compare
+from qserver.query.sql.order_by import Compare
 from qserver.query.weights import interval
 from qserver.records.charge import Relation
 from qserver.records.history import Measurement

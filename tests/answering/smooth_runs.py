@@ -16,7 +16,7 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.smooth.number import Number
 from qserver.inference.smooth.search import next_widths, rough_widths
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statistics.smooth import smooth_asked

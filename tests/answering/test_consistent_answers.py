@@ -17,7 +17,7 @@ from qserver.answering.answer import PUBLIC_CONFIDENCE, public_total
 from qserver.answering.consistency import MAX_CELLS, ConsistentWorkload
 from qserver.errors import CapacityError
 from qserver.models.marginals.fit.nearest_table import NearestTable, nearest_table
-from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.query.linear_query import LinearQuery, linear_query, total_query
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, Offer

@@ -11,8 +11,8 @@ from qserver.answering.answer import answer_from
 from qserver.answering.workload import WorkloadCost, answer_workload, offers
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.holdings import estimate_of
-from qserver.query.asking.looking import Looking, Selection
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.asking.after_looking import Looking, Selection
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval

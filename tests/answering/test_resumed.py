@@ -15,7 +15,7 @@ from qserver.answering.decide import Free, decide
 from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.errors import QServerError
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator, interval

@@ -10,7 +10,7 @@ import pytest
 
 from qserver.answering.answer import period_retired
 from qserver.query.domain_file import domain_from_document
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.weights import interval
 from qserver.records.plan import PlannedRow
 

@@ -10,8 +10,8 @@ import pytest
 from qserver.answering.workload import AnsweredWorkload, WorkloadCost, answer_workload, offers
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.holdings import estimate_of
-from qserver.query.asking.looking import Selection
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.asking.after_looking import Selection
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
@@ -201,7 +201,7 @@ def test_where_floats_fail_the_union_bound_is_left(
     def fails(*_args: object, **_more: object) -> None:
         raise fault
 
-    monkeypatch.setattr("qserver.inference.posterior.at_once.farthest_off", fails)
+    monkeypatch.setattr("qserver.inference.posterior.simultaneous.farthest_off", fails)
     found = _by_a_joint_bound(engine, ASKED)
     assert found.answer.simultaneous == Simultaneous(0.95, "union")
     assert _laws(found) == {"posterior"}
@@ -212,7 +212,7 @@ def test_draws_are_made_once_for_a_history(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = _by_a_joint_bound(engine, ASKED)
-    monkeypatch.setattr("qserver.inference.posterior.at_once.farthest_off", None)
+    monkeypatch.setattr("qserver.inference.posterior.simultaneous.farthest_off", None)
     assert _by_a_joint_bound(engine, ASKED).answer == first.answer
 
 

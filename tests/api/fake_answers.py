@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from qserver.query.class_grid import product_partition
 from qserver.query.domain_file import domain_from_document
-from qserver.query.grid import product_partition
 from qserver.records.answer import Answer, WorkloadAnswer
 from qserver.records.history import HistoryRow, HistoryTable
 from qserver.records.plan import PlannedTable

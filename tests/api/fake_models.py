@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from qserver.answering.models.correlated import Correlated
+from qserver.answering.models.correlations import Correlated
 from qserver.answering.models.kinds.kind import Answered
 from qserver.answering.models.price import ModelExplanation
 from qserver.errors import NotFoundError
 from qserver.models.network.error_bounds import ErrorBounds
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.records.answer import JobStatus, ModelAnswer, OwnPrice
 from qserver.service.ask import Idempotency
 from qserver.service.models import ModelStatus

@@ -12,11 +12,11 @@ from qserver.answering.answer import public_total
 from qserver.answering.smooth import SmoothKnown, SmoothOf
 from qserver.api.access import Credentials
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
-from qserver.query.asking.reading import AS_EVER, Reading
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.method_and_prior import AS_EVER, Reading
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import Question, Workload
 from qserver.query.sql.parser import query_of
 from qserver.records.account import HERE, Allowance, Caller, Role

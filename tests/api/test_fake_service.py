@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from qserver.service.free_answers import Insight
 from qserver.service.history import ReleasedHistory
-from qserver.service.insight import Insight
 from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
 from qserver.service.service import Service

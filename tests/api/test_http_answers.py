@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from qserver.api.wire import epsilon
 from qserver.errors import BudgetExhaustedError
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain_file import domain_from_document
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobState, JobStatus

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from qserver.api.ahead import AnswerCache, KeptAnswer
+from qserver.api.repeated_questions import AnswerCache, KeptAnswer
 from qserver.errors import StoreUnavailableError
 from tests.api.calls import ASK, QUESTION, Caller, assert_problem, chunk
 from tests.api.fake_answers import FREE, MEASURED

@@ -9,9 +9,9 @@ import pytest
 
 from qserver.api.bodies.requests import WorkloadRequest
 from qserver.errors import InputError
-from qserver.query.asking.looking import Looking, Selection
-from qserver.query.asking.reading import Prior, Reading
-from qserver.query.linear import LinearQuery
+from qserver.query.asking.after_looking import Looking, Selection
+from qserver.query.asking.method_and_prior import Prior, Reading
+from qserver.query.linear_query import LinearQuery
 from tests.api.calls import ASK, QUERY, QUESTION, WORKLOAD, Caller, assert_problem
 from tests.api.fake_service import FakeService
 

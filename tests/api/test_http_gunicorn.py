@@ -18,9 +18,9 @@ from threading import Thread
 
 import pytest
 
-from qserver import program
 from qserver.config import Settings
-from qserver.program import limit_threads
+from qserver.program import start
+from qserver.program.start import limit_threads
 from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem, chunk, n_segments
 
 pytestmark = [
@@ -129,7 +129,7 @@ def test_gunicorn_follows_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     # As gunicorn runs it: anew, whatever was imported before.
     options = runpy.run_path(
-        str(Path(program.__file__).with_name("api") / "process" / "gunicorn.py")
+        str(Path(start.__file__).parents[1] / "api" / "process" / "gunicorn.py")
     )
     assert options["bind"] == ["127.0.0.1:8123"]
     assert (options["workers"], options["threads"]) == (3, 5)
@@ -146,7 +146,7 @@ def test_each_process_gets_one_blas_thread_unless_the_operator_chose() -> None:
 
 
 def test_numpy_is_not_loaded_before_the_thread_limits_are_set() -> None:
-    program = "import sys, qserver.program; print('numpy' in sys.modules)"
+    program = "import sys, qserver.program.start; print('numpy' in sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

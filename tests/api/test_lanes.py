@@ -12,12 +12,13 @@ import pytest
 from flask import Flask
 
 from deploy.site.pages.requests import requests_page, routes_of
-from qserver.api.ahead import FREE_BEFORE_KEY, lane_of
 from qserver.api.app import create_app
+from qserver.api.lanes import lane_of
+from qserver.api.repeated_questions import FREE_BEFORE_KEY
 from qserver.errors import CapacityError
 from qserver.portal.blueprint import Portal
-from qserver.query import linear
-from qserver.query.asking.structured import parse_query
+from qserver.query import linear_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain import Attribute, Domain
 
 
@@ -39,7 +40,7 @@ def test_the_page_of_requests_has_every_route_once() -> None:
     page = requests_page()
     assert Counter(routes_of(page)) == Counter(f"{method} {path}" for method, path in routes())
     assert "`GET /readyz` | short |" in page
-    assert f"{linear.MAX_TERMS:,} terms, {linear.MAX_FACTORS:,} conditions" in page
+    assert f"{linear_query.MAX_TERMS:,} terms, {linear_query.MAX_FACTORS:,} conditions" in page
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_what_was_free_before_is_short() -> None:
 def test_a_question_has_so_many_weight_vectors(n_last: int, *, is_refused: bool) -> None:
     names = ("a", "b", "c")
     cells = Domain(tuple(Attribute(name, "labels", ("x", "y")) for name in names))
-    n_whole = (linear.MAX_FACTORS - 2) // 3
+    n_whole = (linear_query.MAX_FACTORS - 2) // 3
     terms = [{"where": dict.fromkeys(names, "x")}] * n_whole
     terms.append({"where": dict.fromkeys(names[:n_last], "y")})
     bound = "at most 8,192 conditions"

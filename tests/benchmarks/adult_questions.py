@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.cli.local.demo import adult_csv, adult_domain
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import ScaledWeights, Weights, indicator, interval

@@ -20,7 +20,7 @@ from statistics import median
 import numpy as np
 
 from qserver.planning.blocks.rent import Own, OwnRowsAlone
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import DEFAULT_PHI
 from qserver.query.weights import interval

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.rows.blue import Combinations
 from qserver.inference.rows.rows_in_play import RowsInPlay
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.dataset import MOST_RECORDS
 from qserver.records.history import Measurement

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.noise_step import lattice_step
-from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.fresh_row import fresh_alpha_nano
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import plan_answer
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.records.charge import Charge

@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 
 from qserver.answering.consistency import ConsistentWorkload
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.weights import indicator, interval
 from qserver.records.answer import Answer
 

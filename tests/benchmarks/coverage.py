@@ -25,8 +25,8 @@ from itertools import combinations
 
 import numpy as np
 
-from qserver.query.asking.looking import Looking, Selection
-from qserver.query.asking.reading import Prior, Reading
+from qserver.query.asking.after_looking import Looking, Selection
+from qserver.query.asking.method_and_prior import Prior, Reading
 
 from .played_answers import CONFIDENCE, PlayedServer
 from .tables import Report, Value

@@ -35,7 +35,7 @@ import numpy as np
 
 from qserver.cli.local.demo import CAPACITY, SEALED_AT_FIRST, adult_csv
 from qserver.config import Settings
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.records.charge import NANO
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store

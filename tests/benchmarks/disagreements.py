@@ -13,9 +13,9 @@ import time
 
 import numpy as np
 
-from qserver.inference.given.law_given import law_given
+from qserver.inference.disagreement.error_law import law_given
 from qserver.inference.law.laplace_sum import LaplaceSum
-from tests.inference.given.references import TWO_HALVES, Design, ranges, repeated, tree
+from tests.inference.disagreement.references import TWO_HALVES, Design, ranges, repeated, tree
 
 from .tables import Report, Value
 

@@ -26,7 +26,7 @@ import duckdb
 
 from qserver.cli.local.demo import adult_csv, adult_domain
 from qserver.query.domain import Domain
-from qserver.query.files import load_domain
+from qserver.query.domain_loading import load_domain
 from qserver.records.problem import error_from_problem
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements

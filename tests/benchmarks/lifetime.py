@@ -18,7 +18,7 @@ from statistics import median
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.noise_step import lattice_step
-from qserver.planning.allocation import fresh_alpha_nano
+from qserver.planning.fresh_row import fresh_alpha_nano
 from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.records.charge import NANO, Charge
 from qserver.records.history import Estimator, Measurement

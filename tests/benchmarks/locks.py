@@ -23,7 +23,7 @@ from qserver.query.question import Question
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from qserver.config import Settings
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.service.datasets import OpenDataset
 from qserver.service.service import Service

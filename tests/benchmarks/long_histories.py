@@ -9,14 +9,14 @@ from fractions import Fraction
 
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator
-from qserver.records.audit_chain import GENESIS, Links, relinked
 from qserver.records.charge import NANO, Charge, Standing, charge_json
 from qserver.records.dataset import DatasetMeta
+from qserver.records.digest_links import GENESIS, Links, relinked
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow
 from qserver.storage.charging import Charging, Publishing

@@ -15,8 +15,8 @@ import numpy as np
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.noise_step import lattice_step
-from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.fresh_row import fresh_alpha_nano
 from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.records.charge import NANO, Charge
 from qserver.records.history import Estimator, Measurement

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import count, product
 from math import exp, log, prod
 
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import ScaledWeights, Weights, indicator, interval

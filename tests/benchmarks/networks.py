@@ -18,7 +18,7 @@ from math import sqrt
 
 import numpy as np
 
-from qserver.models.network.learning.learn import ALLOCATIONS, Allocation
+from qserver.models.network.learning.allocations import ALLOCATIONS, Allocation
 from qserver.models.network.network import draw_records
 from qserver.models.network.variable_elimination import NetworkQuestions
 from tests.models.network.simulated_learning import learn

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from qserver.query.grid import product_partition
+from qserver.query.class_grid import product_partition
 from tests.benchmarks.reading import DOMAIN, made, measured
-from worker.private.entry import read_where_it_stays
+from worker.private.present_content import read_where_it_stays
+from worker.private.record_tables import Tables
 from worker.private.spark_place import SparkPlace
-from worker.private.tables import Tables
 from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 

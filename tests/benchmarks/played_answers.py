@@ -15,16 +15,16 @@ import numpy.typing as npt
 from qserver.answering.answer import answer_from
 from qserver.inference.engine import RowEstimate
 from qserver.inference.estimate import Posterior
-from qserver.inference.posterior.given_posterior import AnyPosterior, GivenPosterior, Stated
+from qserver.inference.posterior.disagreeing_rows import AnyPosterior, GivenPosterior, Stated
 from qserver.ledger.noise_step import lattice_step
-from qserver.planning.allocation import fresh_alpha_nano
+from qserver.planning.fresh_row import fresh_alpha_nano
 from qserver.planning.holdings import estimate_of
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
-from qserver.query.asking.looking import NOTHING_SEEN, Looking
-from qserver.query.asking.reading import AS_EVER, Reading
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.asking.after_looking import NOTHING_SEEN, Looking
+from qserver.query.asking.method_and_prior import AS_EVER, Reading
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

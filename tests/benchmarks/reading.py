@@ -25,12 +25,12 @@ from pathlib import Path
 import duckdb
 
 from qserver.query.calendar import Periods
+from qserver.query.class_grid import product_partition
 from qserver.query.domain import Attribute, Domain
-from qserver.query.grid import product_partition
 from tests.worker.codes import codes_of
+from worker.private.record_tables import RecordTable
 from worker.private.seal_file import open_seal
 from worker.private.snapshot import Snapshot, read_snapshot
-from worker.private.tables import RecordTable
 from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 

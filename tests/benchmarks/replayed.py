@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from statistics import median
 
-from qserver.planning.blocks.earlier import EarlierDemand
+from qserver.planning.blocks.earlier_questions import EarlierDemand
 from qserver.query.requirement import DEFAULT_PHI
 from qserver.records.charge import Relation
 from qserver.records.paid_question import PaidQuestion

@@ -26,7 +26,7 @@ from statistics import mean
 from typing import Any
 
 from qserver.config import LOOPBACK, Settings
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.weights import interval
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.server.connection import connect

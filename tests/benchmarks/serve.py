@@ -24,7 +24,7 @@ from statistics import median
 from qserver.config import Settings
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import LinearQuery, total_query
+from qserver.query.linear_query import LinearQuery, total_query
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.charge import Charge, Standing, charge_json

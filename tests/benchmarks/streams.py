@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator, interval

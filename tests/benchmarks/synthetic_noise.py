@@ -15,7 +15,7 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.blocks.earlier import EarlierDemand
+from qserver.planning.blocks.earlier_questions import EarlierDemand
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
@@ -23,7 +23,7 @@ from qserver.planning.holdings import Holdings
 from qserver.planning.own_cells import OwnCells
 from qserver.planning.planner import Plan, plan_answer, proven
 from qserver.planning.purchase import Purchase
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

@@ -17,7 +17,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.models.network.learning.learn import Allocation
+from qserver.models.network.learning.allocations import Allocation
 from qserver.models.network.network import Network
 from qserver.models.network.structure import (
     Structure,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.neighbours import ByPeriod, Neighbours
-from qserver.query.linear import linear_query
+from qserver.ledger.one_person import ByPeriod, Neighbours
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.query.weights import interval

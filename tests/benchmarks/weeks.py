@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.query.weights import Weights, indicator, interval

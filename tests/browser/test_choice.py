@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from qserver.portal import words
+from qserver.portal import numbers
 from qserver.query import request_fields as fields
 from qserver.storage.histories import Cursor
 from qserver.storage.server.embedded_store import EmbeddedServer
@@ -50,13 +50,13 @@ def test_the_price_follows_the_switch_and_the_worker_measures_what_was_chosen(
     page.get_by_role("link", name="Ask people").click()
     fill(page, where)
     headline = page.locator("#price .headline")
-    expect(headline).to_contain_text(words.price(both.auto_nano))
+    expect(headline).to_contain_text(numbers.price(both.auto_nano))
     expect(page.locator("[data-choices]")).to_contain_text(both.buys)
     visit.picture("both-prices")
     page.get_by_role("radio", name="only this question").check()
-    expect(headline).to_contain_text(words.price(both.only_this_nano))
+    expect(headline).to_contain_text(numbers.price(both.only_this_nano))
     assert visit.faults() == []
-    page.get_by_role("button", name=f"Ask: {words.price(both.only_this_nano)}").click()
+    page.get_by_role("button", name=f"Ask: {numbers.price(both.only_this_nano)}").click()
     expect(page).to_have_url(re.compile("/jobs/"))
     before = town.town.service().dataset("people").spent_nano
     town.town.work_off()

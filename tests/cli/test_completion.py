@@ -12,7 +12,7 @@ import pytest
 from qserver.cli.console import Console
 from qserver.cli.main import build_parser, main
 from qserver.cli.runtime import Runtime
-from qserver.program import SHELLS, completion_script
+from qserver.program.start import SHELLS, completion_script
 from worker.parser import build_parser as worker_parser
 
 

@@ -11,9 +11,9 @@ import pytest
 from qserver.cli.conditions import parse_json, question_document, where_document
 from qserver.cli.local.demo import adult_domain
 from qserver.errors import ConfigError
-from qserver.query.asking.structured import parse_query
-from qserver.query.files import load_domain
-from qserver.query.linear import LinearQuery
+from qserver.query.asking.structured_question import parse_query
+from qserver.query.domain_loading import load_domain
+from qserver.query.linear_query import LinearQuery
 
 DOMAIN = load_domain(adult_domain())
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
-from qserver.program import telling_if_long
+from qserver.program.start import telling_if_long
 from qserver.text import (
     ADDS_NOTHING,
     LookedNumber,

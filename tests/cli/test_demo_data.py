@@ -25,7 +25,7 @@ from qserver.cli.local.demo import (
 )
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
-from qserver.query.files import load_domain
+from qserver.query.domain_loading import load_domain
 
 SHA256 = "fe24177a5b0df1874e6afc5748b7d9e547ca25880a84c4310f39b7ccf1b0da37"
 # Of the source's records, written as its lines are: fields joined by comma and space.

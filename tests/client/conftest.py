@@ -11,7 +11,7 @@ from threading import Event, Thread
 import pytest
 
 from qserver.cli.local.demo import adult_csv, adult_domain
-from qserver.query.files import load_domain
+from qserver.query.domain_loading import load_domain
 from tests.client.serving import Served, serving
 from tests.deployment import Deployment
 from worker.owner.attach import AttachRequest, attach

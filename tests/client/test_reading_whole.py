@@ -6,7 +6,7 @@ import pytest
 
 from qserver.cli.main import main
 from qserver.client import QuestionProblemError
-from qserver.query.asking.reading import Prior
+from qserver.query.asking.method_and_prior import Prior
 from tests.client.serving import Served, client_of
 
 Out = pytest.CaptureFixture[str]

@@ -9,15 +9,15 @@ from itertools import combinations
 
 import pytest
 
-from qserver.answering.models.kinds import wanted_tables
-from qserver.api.process.opening import STARTING_S
+from qserver.answering.models.kinds import tables_to_buy
+from qserver.api.process.start import STARTING_S
 from qserver.cli.processes import Backoff
 from qserver.inference.smooth.number import SURELY
 from qserver.models.marginals import model
 from qserver.planning.constants import PLANNER
 from qserver.postgres.catalogue import child as catalogue
 from qserver.postgres.limits import Limits
-from qserver.query.asking.reading import LEAST_ERROR, MOST_ERROR, USUAL_ERROR
+from qserver.query.asking.method_and_prior import LEAST_ERROR, MOST_ERROR, USUAL_ERROR
 from qserver.query.requirement import DEFAULT_PHI
 from qserver.query.sql.engine import child as engine
 from qserver.query.sql.functions.group_count import LAST_LOOK
@@ -60,7 +60,7 @@ EXACT: Mapping[str, Mapping[str, float]] = {
         "0.004": USUAL_ERROR,
         "0.4": DEFAULT_PHI,
         "0.85": PLANNER.most_ratio - 1,
-        "11 times": 11,  # qserver/planning/blocks/earlier.py has why
+        "11 times": 11,  # qserver/planning/blocks/earlier_questions.py has why
         "256 MB": float(str(engine.CONFIG["memory_limit"]).removesuffix("MB")),
         "2 seconds": engine.MOST_SECONDS,
     },
@@ -72,8 +72,8 @@ EXACT: Mapping[str, Mapping[str, float]] = {
     "models.md": {
         ".005": model.NOISY,
         ".02": model.RULED,
-        ".003": wanted_tables.MISSED,
-        ".7": wanted_tables.FOR_PAIRS,
+        ".003": tables_to_buy.MISSED,
+        ".7": tables_to_buy.FOR_PAIRS,
     },
     "operations.md": {
         "0.1 s": Backoff.first_s,

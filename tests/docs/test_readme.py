@@ -13,8 +13,8 @@ from qserver.cli.console import Console
 from qserver.cli.local.demo import adult_domain
 from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
-from qserver.query.asking.structured import parse_query
-from qserver.query.files import load_domain
+from qserver.query.asking.structured_question import parse_query
+from qserver.query.domain_loading import load_domain
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

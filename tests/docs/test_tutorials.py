@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from qserver.cli.local.demo import adult_domain
-from qserver.query.files import load_domain
+from qserver.query.domain_loading import load_domain
 from qserver.query.sql.parser import parse_statement
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -18,7 +18,7 @@ from typing import Any
 
 from qserver.errors import JournalError
 from qserver.records.charge import Charge, TableCharge, charge_from_json
-from qserver.storage.encoding.sealed import unsealed
+from qserver.storage.encoding.digests import unsealed
 from qserver.storage.keys import Keys, all_rounds
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE

@@ -25,8 +25,8 @@ from qserver.storage.keys import population_of_job
 from qserver.storage.queue import Endings, JobQueue
 from qserver.storage.spend import SpendingStore
 from worker.journal.sections import Drawn
-from worker.private.tables import RecordTable
-from worker.spending.group.planned import Spend
+from worker.private.record_tables import RecordTable
+from worker.spending.group.plan import Spend
 from worker.spending.group.spends import Spends
 from worker.spending.spend import Spender
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import NotFoundError, StoreBehindError
-from qserver.storage.encoding.sealed import unsealed
+from qserver.storage.encoding.digests import unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.aof import NOTE, last_increment
 from qserver.storage.server.connection import connect

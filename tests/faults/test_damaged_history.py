@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from qserver.errors import StoreCorruptError
-from qserver.records.audit_chain import digest_of, linked
+from qserver.records.digest_links import digest_of, linked
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient

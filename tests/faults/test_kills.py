@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from qserver.api.bodies.workload import answer_body
+from qserver.api.bodies.workloads_and_sql import answer_body
 from qserver.records.answer import AnyAnswer, JobStatus, ModelAnswer
 from qserver.storage.server.connection import connect
 from tests.deployment import Deployment

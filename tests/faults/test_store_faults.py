@@ -21,7 +21,7 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.faults.checks import Books, faults
-from worker.spending.group import ahead
+from worker.spending.group import planner
 from worker.spending.group.spends import rehearse
 from worker.spending.loop import Loop
 from worker.spending.spend import Spender
@@ -326,7 +326,7 @@ def test_a_worker_whose_lease_passed_on_while_it_planned_leaves_the_job_to_the_h
         return found
 
     first = [True]
-    monkeypatch.setattr(ahead, "rehearse", rehearsing)
+    monkeypatch.setattr(planner, "rehearse", rehearsing)
     with pytest.raises(FencedError):
         spender_work(town, slow)
     assert state(town, job) == "done"

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from qserver.api.gate import TOKEN_COOKIE
 from qserver.config import LOOPBACK
-from qserver.portal.guard import FORM_COOKIE, FORM_FIELD, form_token
+from qserver.portal.cookies import FORM_COOKIE, FORM_FIELD, form_token
 from tests.hostile.inputs import MANY
 from tests.hostile.stage import Stage
 from tests.hostile.trial import TIMEOUT_S, Trial

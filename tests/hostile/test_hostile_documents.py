@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qserver.errors import CapacityError, DomainError, QueryError
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
-from qserver.query.files import load_domain
+from qserver.query.domain_loading import load_domain
 from tests.deployment import PEOPLE
 from tests.sweeps import examples
 

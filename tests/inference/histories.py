@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from qserver.inference.engine import InferenceEngine
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import interval
 from qserver.records.history import Estimator, Measurement

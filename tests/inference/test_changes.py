@@ -12,9 +12,9 @@ import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.estimate import RowEstimate
-from qserver.inference.posterior.given_posterior import Stated
+from qserver.inference.posterior.disagreeing_rows import Stated
 from qserver.inference.rows import rows_in_play
-from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.query.linear_query import LinearQuery, linear_query, total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, Measurement

@@ -14,7 +14,7 @@ from qserver.errors import InputError, RequirementError
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.rows import rows_in_play
-from qserver.query.linear import linear_query, total_query
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
 from qserver.records.history import Estimator, Measurement

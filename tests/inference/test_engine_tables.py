@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from qserver.errors import InputError
 from qserver.inference.engine import InferenceEngine
-from qserver.query.linear import linear_query, total_query
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import Estimator

@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 
 from qserver.inference.engine import InferenceEngine
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import indicator
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.inference.reach import Reach
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.weights import indicator
 from qserver.records.history import AnyMeasurement, TableMeasurement
 from tests.inference.histories import measured

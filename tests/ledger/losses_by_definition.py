@@ -10,12 +10,12 @@ from fractions import Fraction
 
 import pytest
 
+from qserver.ledger import branch_and_bound as shifting
 from qserver.ledger import loss, maximum
-from qserver.ledger import proof as shifting
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.limits import LIMITS
-from qserver.ledger.neighbours import Neighbours
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.ledger.one_person import Neighbours
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import ScaledWeights, Weights
 from qserver.records.charge import AnyCharge, Charge, Relation

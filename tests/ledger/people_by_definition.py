@@ -11,7 +11,7 @@ from math import lcm
 
 import numpy as np
 
-from qserver.ledger.neighbours import ByPeriod, Neighbours
+from qserver.ledger.one_person import ByPeriod, Neighbours
 from qserver.records.charge import AnyCharge, Charge, Relation, TableCharge
 from tests.ledger.table_losses_by_definition import cell_in
 from tests.query.small_queries import Cell, cells

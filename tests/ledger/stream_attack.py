@@ -27,7 +27,7 @@ from tests.worker.private.test_causal import KEY, kept
 from worker.coding.tally import Tally
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.part import Arriving, in_time
-from worker.private.content import Content
+from worker.private.content_digests import Content
 from worker.private.people import People
 from worker.private.snapshot import Records
 from worker.private.truncation import PeriodRule

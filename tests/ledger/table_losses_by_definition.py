@@ -10,8 +10,8 @@ from math import lcm
 
 import numpy as np
 
-from qserver.query.grid import ProductPartition, product_partition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition, product_partition
+from qserver.query.linear_query import LinearQuery
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 from tests.ledger.losses_by_definition import Setting, random_row, random_setting
 from tests.query.small_queries import Cell, cells

@@ -14,8 +14,8 @@ from scipy.optimize import linprog
 
 from qserver.ledger import claims
 from qserver.ledger.claims import Charged, ClaimBounds, ClaimedQuery
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery, linear_query, total_query
 from qserver.query.weights import indicator, interval
 from qserver.records.charge import NANO, Charge, OpaqueCharge, TableCharge
 from qserver.records.claim import Claim

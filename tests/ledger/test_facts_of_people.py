@@ -10,9 +10,9 @@ import pytest
 
 from qserver.errors import InputError
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.neighbours import neighbours_of
+from qserver.ledger.one_person import neighbours_of
 from qserver.query.domain_file import domain_from_document
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.weights import indicator
 from qserver.records.charge import AnyCharge, Charge, Relation
 from qserver.records.dataset import DatasetMeta

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from qserver.errors import DomainError, QueryError, StoreError
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.neighbours import Neighbours
-from qserver.query.linear import linear_query, total_query
+from qserver.ledger.one_person import Neighbours
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.weights import indicator, interval
 from qserver.records.charge import Charge, OpaqueCharge, Relation
 from tests.ledger.losses_by_definition import (

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from qserver.errors import QueryError, StoreError
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.neighbours import Neighbours
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query, total_query
+from qserver.ledger.one_person import Neighbours
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.weights import interval
 from qserver.records.charge import AnyCharge, Charge, Relation, TableCharge
 from tests.ledger.losses_by_definition import WAYS, Setting, limits, restored

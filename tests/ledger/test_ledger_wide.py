@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.weights import indicator, interval
 from qserver.records.charge import Charge, Relation
 

@@ -11,7 +11,7 @@ import pytest
 
 from qserver.ledger.loss import Shape, cell_shapes, pair_shapes
 from qserver.ledger.loss_tables import LossTable
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from tests.ledger.losses_by_definition import limits, random_row

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qserver.ledger.branch_and_bound import ShiftedSum
 from qserver.ledger.limits import LedgerLimits
 from qserver.ledger.loss import cell_shapes, pair_shapes
 from qserver.ledger.loss_tables import (
@@ -25,8 +26,7 @@ from qserver.ledger.loss_tables import (
     zero_table,
 )
 from qserver.ledger.maximum import eliminate, is_narrow
-from qserver.ledger.proof import ShiftedSum
-from qserver.query.grid import axis_classes
+from qserver.query.class_grid import axis_classes
 from tests.ledger.losses_by_definition import random_row
 from tests.query.dense_weights import scaled_weights
 from tests.sweeps import examples
@@ -211,7 +211,7 @@ def test_a_copy_is_not_changed_with_its_origin(seed: int) -> None:
 def test_a_full_store_of_tables_stays_a_bound(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         small = LedgerLimits(most_tables=2, most_single=2, most_table=4)
-        patch.setattr("qserver.ledger.proof.LIMITS", small)
+        patch.setattr("qserver.ledger.branch_and_bound.LIMITS", small)
         shifted, expected = ShiftedSum(4), np.zeros(SIZES, np.int64)
         for loss in random_losses(seed, 10):
             expected = expected + dense(loss, SIZES)

@@ -18,8 +18,8 @@ import pytest
 
 from qserver.errors import InputError
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.neighbours import ByPeriod, Neighbours
-from qserver.query.linear import linear_query
+from qserver.ledger.one_person import ByPeriod, Neighbours
+from qserver.query.linear_query import linear_query
 from qserver.records.charge import (
     NANO,
     AnyCharge,

@@ -11,10 +11,10 @@ from math import ceil
 
 import pytest
 
-from qserver.ledger import proof
+from qserver.ledger import branch_and_bound
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.limits import LIMITS
-from qserver.ledger.neighbours import Neighbours
+from qserver.ledger.one_person import Neighbours
 from qserver.records.charge import AnyCharge, Relation
 from tests.ledger.losses_by_definition import WAYS, Setting, limits
 from tests.ledger.table_losses_by_definition import greatest_loss, random_dues
@@ -64,7 +64,7 @@ def test_nobody_ever_loses_more_than_what_jobs_are_charged(
             ledger, quick, paid = ledger_of(setting), ledger_of(setting), list[AnyCharge]()
             with monkeypatch.context() as patch:
                 few = replace(LIMITS, most_table=1 << 8, proof_group=4, proof_nodes=most_nodes)
-                patch.setattr(proof, "LIMITS", few)
+                patch.setattr(branch_and_bound, "LIMITS", few)
                 for job in jobs_of(charges, random.Random(seed)):
                     before, most = ledger.spent_nano, ledger.spent_after(job)
                     after = charged(ledger, job)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from qserver.errors import DomainError
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.neighbours import ByPeriod
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.ledger.one_person import ByPeriod
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query
 from qserver.query.weights import indicator
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 from tests.ledger.losses_by_definition import WAYS, limits

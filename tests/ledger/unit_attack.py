@@ -16,8 +16,8 @@ from fractions import Fraction
 from itertools import product
 
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.query.grid import ProductPartition, product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.class_grid import ProductPartition, product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.weights import indicator
 from qserver.records.charge import AnyCharge, Charge, TableCharge
 from tests.ledger.people_by_definition import People, Person

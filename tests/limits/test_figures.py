@@ -14,8 +14,8 @@ import pytest
 
 from qserver.inference.estimate import Posterior
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.posterior.by_method import CutPosterior
-from qserver.query.linear import linear_query
+from qserver.inference.posterior.method_and_prior import CutPosterior
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
 from qserver.records.codec import plain

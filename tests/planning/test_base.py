@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.tables.blocks.nested_partitions import regular_chain, single_values
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import Lattice, Pattern
 from qserver.planning.blocks import base
 from qserver.planning.blocks.base import BaseProblem, Target, best_base
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.weights import interval
 from tests.inference.tables.blocks.every_block import every_block
 

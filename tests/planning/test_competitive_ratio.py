@@ -21,8 +21,8 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Purchase
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval

@@ -11,11 +11,11 @@ import pytest
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.candidates import RowCandidates
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.planning.row_candidates import RowCandidates
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from qserver.planning.blocks.earlier import EarlierDemand
+from qserver.planning.blocks.earlier_questions import EarlierDemand
 from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

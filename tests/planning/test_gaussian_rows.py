@@ -13,12 +13,12 @@ from scipy.special import ndtri
 from qserver.errors import CapacityError, InputError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.neighbours import ByPeriod, Neighbours
-from qserver.planning.allocation import fresh_charge_nano
+from qserver.ledger.one_person import ByPeriod, Neighbours
+from qserver.planning.fresh_row import fresh_charge_nano
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO, Relation, TableCharge

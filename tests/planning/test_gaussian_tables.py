@@ -11,17 +11,17 @@ import pytest
 from scipy.optimize import LinearConstraint, minimize
 
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.inference.tables.measured import lattice_of
+from qserver.inference.tables.pieces import lattice_of
 from qserver.planning.blocks.base import BaseProblem, Target, best_base
 from qserver.planning.blocks.demand import want_of
-from qserver.planning.blocks.earlier import EarlierDemand
+from qserver.planning.blocks.earlier_questions import EarlierDemand
 from qserver.planning.blocks.rent import Own, OwnRowsAlone
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.star import fit_star
 from qserver.planning.blocks.wants import Wants
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.query.weights import indicator, interval

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qserver.inference.tables.blocks.chain import default_chain, single_values
+from qserver.inference.tables.blocks.nested_partitions import default_chain, single_values
 from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.inference.tables.blocks.placement import (
     chain_through,
@@ -19,7 +19,7 @@ from qserver.inference.tables.blocks.placement import (
     labels_of,
     nested_levels,
 )
-from qserver.inference.tables.tables import MeasuredTables
+from qserver.inference.tables.measured_tables import MeasuredTables
 from qserver.planning.blocks.levels import Learner, seen_on
 from qserver.planning.blocks.needed_part import Answered, Need, need_of
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
@@ -27,8 +27,8 @@ from qserver.planning.blocks.star import Star
 from qserver.planning.effort import Effort
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Purchase
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import Weights, indicator, interval
@@ -37,7 +37,7 @@ from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable
 from tests.benchmarks.synthetic_noise import Snapshot, question_of
 from tests.sweeps import share
-from worker.spending.live import Live
+from worker.spending.answers_in_force import Live
 
 SIZES = (40, 8)
 BANDS = tuple((low, low + 8) for low in range(0, 40, 8))

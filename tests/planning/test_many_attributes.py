@@ -9,7 +9,7 @@ import pytest
 
 from qserver.planning.blocks.rent import Course, Own, OwnRowsAlone
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval

@@ -9,7 +9,7 @@ import pytest
 
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.planner import Plan, plan_answer
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Measure, Requirement

@@ -14,11 +14,11 @@ from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.noise_step import lattice_step
 from qserver.planning.by_period import PeriodWays
-from qserver.planning.candidates import Candidate
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.planning.row_candidates import Candidate
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

@@ -12,7 +12,7 @@ from qserver.query.requirement import Requirement
 from qserver.records.charge import Relation
 from tests.benchmarks.synthetic_noise import Snapshot
 from tests.planning.test_rent_or_buy import part, small_question
-from worker.spending.live import Live
+from worker.spending.answers_in_force import Live
 
 
 def test_a_table_continues_from_the_rows_that_are_its_cells() -> None:

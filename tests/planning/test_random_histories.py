@@ -18,8 +18,8 @@ from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.workloads.workload import plan_workload
-from qserver.query.asking.looking import Looking
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.asking.after_looking import Looking
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator, interval

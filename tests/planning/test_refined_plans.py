@@ -12,10 +12,10 @@ import pytest
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
+from qserver.planning.fresh_row import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval

@@ -16,7 +16,7 @@ from qserver.planning.blocks.star import Star, fit_star
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan, plan_answer
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, Requirement

@@ -10,7 +10,7 @@ import pytest
 
 from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.planning.blocks.rounding import Rounded, roundings
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
 from tests.benchmarks.synthetic_noise import Snapshot

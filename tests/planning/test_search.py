@@ -9,14 +9,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from qserver.ledger import proof
+from qserver.ledger import branch_and_bound
+from qserver.ledger.branch_and_bound import greatest, outside
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import cell_shapes
 from qserver.ledger.loss_tables import SumTable, zero_table
-from qserver.ledger.proof import greatest, outside
 from qserver.planning.planner import Plan, proven
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import from_points
 from qserver.records.charge import NANO, Charge
@@ -88,7 +88,9 @@ def test_what_a_search_says_is_a_bound_whatever_steps_it_has(
     most, tables = by_hand(rows, units), tables_of(rows, units)
     found = []
     for n in range(0, 100, 7):
-        monkeypatch.setattr(proof, "LIMITS", replace(LIMITS, proof_group=8, proof_nodes=n))
+        monkeypatch.setattr(
+            branch_and_bound, "LIMITS", replace(LIMITS, proof_group=8, proof_nodes=n)
+        )
         found.append(greatest(tables, enough=-1) or 0)
     assert found == sorted(found, reverse=True)
     assert found[0] > found[-1] == most

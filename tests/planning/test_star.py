@@ -15,7 +15,7 @@ from qserver.planning.blocks.wants import Want
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Purchase
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from qserver.planning.effort import Effort
-from qserver.planning.workloads.ties import are_about_all
+from qserver.planning.workloads.whole_domain import are_about_all
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 
 from qserver.errors import RequirementError
 from qserver.planning.planner import Plan
-from qserver.planning.workloads.shared_bound import answers_with
+from qserver.planning.workloads.shared_noise import answers_with
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

@@ -20,7 +20,7 @@ from qserver.planning.effort import Effort
 from qserver.planning.planner import paid_question
 from qserver.planning.workloads.simultaneous import plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

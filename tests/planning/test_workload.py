@@ -18,7 +18,7 @@ from qserver.planning.purchase import Purchase
 from qserver.planning.workloads.one_by_one import Single, one_by_one
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.planning.workloads.workload_base import Scaling
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

@@ -19,7 +19,7 @@ from qserver.planning.purchase import Purchase
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
 from qserver.planning.workloads.workload_base import places_of, view_of
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

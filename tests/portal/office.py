@@ -15,7 +15,7 @@ from werkzeug.serving import make_server
 
 from qserver.api.access import Access
 from qserver.api.app import create_app
-from qserver.api.process.opening import access_of, sign_on_of
+from qserver.api.process.start import access_of, sign_on_of
 from qserver.api.sign_on import Provider as KnownProvider
 from qserver.api.sign_on import fetch_json
 from qserver.portal.blueprint import Portal

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from qserver.api.errors import KINDS
-from qserver.portal import words
-from qserver.portal.describe import Heading
+from qserver.portal import numbers
+from qserver.portal.descriptions import Heading
 from qserver.portal.pages.answers import Quote, Stop, worthwhile
 from qserver.query import request_fields as fields
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, CurvePoint, JobStatus, ModelAnswer
-from qserver.service.insight import AskedJob
+from qserver.service.free_answers import AskedJob
 from qserver.storage.store import Store
 from tests.portal.portal_site import AGE, BUDGET_WARNS, HTMX, PEOPLE, Browser, answered, ask
 
@@ -64,7 +64,7 @@ def test_a_price_is_the_one_that_explain_gives_and_nothing_is_spent(browser: Bro
     query = service.parse("people", {"where": {"age": {"between": [22, 24]}}})
     found = service.explain("people", Question(query, Requirement(40, 0.95)))
     assert part.status_code == 200
-    assert words.price(found.price_nano) in part.text
+    assert numbers.price(found.price_nano) in part.text
     assert "<html" not in part.text
     stops = attribute(part.text, "data-slider")
     assert [(2 * s["within"], s["price"]) for s in stops] == [
@@ -90,7 +90,7 @@ def test_a_question_becomes_a_job_and_its_page_the_answer(browser: Browser) -> N
     page = browser.text(job)
     result = browser.town.service().job(job.split("/")[-1].split("?")[0]).result
     assert isinstance(result, Answer)
-    assert words.answer_words(result, charged_nano=result.charged_nano) in page
+    assert numbers.answer_words(result, charged_nano=result.charged_nano) in page
     assert "cost 0." in page
     drawn = attribute(page, "data-posterior")
     assert drawn["low"] == pytest.approx(result.low)
@@ -143,7 +143,7 @@ def test_the_probability_of_a_threshold_is_the_services(browser: Browser) -> Non
     expected = service.insight.probability("people", query, low=155, high=float("inf")).probability
     said = re.search(r"<output for=\"drag\"[^>]*>([^<]*)</output>", page)
     assert said
-    assert said[1] == words.probability(expected)
+    assert said[1] == numbers.probability(expected)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,9 @@ def test_the_job_of_a_model_says_that_it_is_learnt(
 ) -> None:
     learnt = JobStatus("j", "done", "people", ModelAnswer("j", "network", 5, 7, (0,), 1))
     found = AskedJob(learnt, browser.town.meta.snapshot, ModelAsked("marginals", (11, 3), "{}", 5))
-    monkeypatch.setattr("qserver.service.insight.Insight.asked", lambda _self, _job, _who: found)
+    monkeypatch.setattr(
+        "qserver.service.free_answers.Insight.asked", lambda _self, _job, _who: found
+    )
     page = browser.text("/portal/jobs/town~j")
     assert "A model (marginals): all of history" in page
     assert "It is learnt" in page

@@ -11,16 +11,16 @@ from urllib.parse import urlencode
 import pytest
 from werkzeug.datastructures import MultiDict
 
-from qserver.portal.describe import question_of_row
-from qserver.portal.pages.tables import _note
+from qserver.portal.descriptions import question_of_row
+from qserver.portal.pages.sql import _note
 from qserver.portal.question import FormQuestion, examples, statement_of
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.labels import Level
-from qserver.query.linear import query_from_document
+from qserver.query.linear_query import query_from_document
 from qserver.query.sealed_periods import sealed_domain
-from qserver.query.sql.functions.function import Binning
+from qserver.query.sql.functions.function_of_sums import Binning
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Ratio
 from qserver.records.history import HistoryRow
@@ -195,7 +195,7 @@ def test_an_average_may_know_of_how_many_records(browser: Browser) -> None:
     part = browser.post(f"{PEOPLE}/price", {**form, "assuming": "150"}, headers=HTMX).text
     assert "1 number, ± 1 with 90 percent confidence" in part
     part = browser.post(f"{PEOPLE}/price", {**form, "assuming": "many"}, headers=HTMX).text
-    assert "“of at least so many records” must be a whole number" in html.unescape(part)
+    assert "“of at least this many records” must be a whole number" in html.unescape(part)
 
 
 def test_two_groups_are_shown_in_a_table_for_each_value_of_the_first(browser: Browser) -> None:
@@ -226,7 +226,7 @@ def test_the_landing_page_has_examples_that_lead_to_a_price(browser: Browser) ->
 def test_panels_are_by_the_group_of_fewer_values_where_the_first_has_many(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qserver.portal.pages.tables.MOST_PANELS", 5)
+    monkeypatch.setattr("qserver.portal.pages.sql.MOST_PANELS", 5)
     form = [("by", "age"), ("by", "sex"), ("length", "80")]
     page = browser.text(f"{PEOPLE}/answer?{urlencode(form)}")
     assert re.findall(r"<caption>([^<]*)</caption>", page) == ["Female", "Male", "NULL"]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from qserver.portal.describe import describe_released, describe_terms
+from qserver.portal.descriptions import describe_released, describe_terms
 from qserver.portal.drawing import heat_cells, heat_map
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain_file import domain_from_document
 from qserver.records.history import HistoryRow, HistoryTable
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 from pydantic import BaseModel
 
-from qserver.api.bodies import model, requests, workload
+from qserver.api.bodies import models, requests, workloads_and_sql
 from qserver.cli.console import Console
 from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
@@ -43,21 +43,21 @@ REQUESTS = {
         requests.ProbabilityRequest, "probability", (client.probability,), "answer"
     ),
     "workload": Request(requests.WorkloadRequest, "workload", (client.workload,)),
-    "sql": Request(workload.SqlRequest, "sql", (client.sql, client.price), "sql"),
+    "sql": Request(workloads_and_sql.SqlRequest, "sql", (client.sql, client.price), "sql"),
     "learn": Request(
-        model.ModelRequest,
+        models.ModelRequest,
         "model learn",
         (model_requests.learn_network, model_requests.learn_marginals, model_requests.learn),
         "models",
     ),
     "model": Request(
-        model.ModelQuestion,
+        models.ModelQuestion,
         "model ask",
         (model_requests.marginal, model_requests.most_probable, model_requests.check),
         "model",
     ),
-    "audit": Request(model.ModelAuditRequest, "audit-structure", (model_requests.audit,)),
-    "structure": Request(model.StructureRequest, "model propose", (model_requests.propose,)),
+    "audit": Request(models.ModelAuditRequest, "audit-structure", (model_requests.audit,)),
+    "structure": Request(models.StructureRequest, "model propose", (model_requests.propose,)),
 }
 RULE = "each rule has a flag of its own, which takes m"
 BUILDER = "the form's conditions, or its text, are the question"

@@ -21,7 +21,7 @@ from qserver.portal.faults import (
 )
 from qserver.portal.question import FormQuestion
 from qserver.query import request_fields as table
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain_file import domain_from_document
 from tests.portal.portal_site import HTMX, PEOPLE, Browser
 

@@ -11,8 +11,8 @@ from werkzeug.datastructures import MultiDict
 from qserver.answering.models.kinds import registry
 from qserver.answering.models.kinds.kind import NETWORK_FACE, FormText, KindFace
 from qserver.answering.models.kinds.network_kind import NetworkKind
-from qserver.api.bodies.model import model_request
-from qserver.portal.describe import model_words
+from qserver.api.bodies.models import model_request
+from qserver.portal.descriptions import model_words
 from qserver.portal.faults import learning_fields
 from qserver.portal.form_reader import LearnForm
 from qserver.query.request_fields import NEEDED, Field

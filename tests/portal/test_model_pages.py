@@ -12,8 +12,8 @@ from werkzeug.datastructures import MultiDict
 
 from qserver.errors import InputError
 from qserver.models.network.bif import read_bif
-from qserver.portal import words
-from qserver.portal.describe import model_words
+from qserver.portal import numbers
+from qserver.portal.descriptions import model_words
 from qserver.portal.form_reader import LearnForm, question_of
 from tests.portal.portal_site import BUDGET_WARNS, HTMX, PEOPLE, Browser
 
@@ -110,13 +110,13 @@ def test_a_network_is_learnt_listed_and_shown_with_what_it_cost(browser: Browser
     assert 0 < spent <= 200_000_000
     listed = browser.text(MODELS)
     assert f'href="{place}">sex → age</a>' in listed
-    assert f'<td class="right">{words.epsilon(spent)}</td>' in listed
+    assert f'<td class="right">{numbers.epsilon(spent)}</td>' in listed
     page = browser.text(place)
     (found,) = browser.town.service().models.all("people")
     facts = browser.town.service().models.one("people", found.learnt.id).facts
     assert facts is not None
-    assert f"<dd>{words.price(spent)}</dd>" in page
-    assert f"<dd>{words.number(facts['n_records'])}</dd>" in page
+    assert f"<dd>{numbers.price(spent)}</dd>" in page
+    assert f"<dd>{numbers.number(facts['n_records'])}</dd>" in page
     assert f"<dd>{facts['n_parameters']}</dd>" in page
     assert f"<dd>{found.learnt.id}</dd>" in page
 
@@ -130,7 +130,7 @@ def test_a_model_tells_probabilities_and_counts_for_nothing(browser: Browser) ->
     told = models.ask("people", number, question).document["probabilities"]
     page = browser.text(f"{place}?show=age&given:sex=Male&given:age=")
     shown = re.findall(r'<td class="right estimate"><b>([^<]*)</b>', page)
-    assert shown == [words.probability(p) for p in told]
+    assert shown == [numbers.probability(p) for p in told]
     ages = browser.town.meta.domain.attributes[0].value_names
     assert re.findall(r'<th scope="row">([^<]*)</th>', page) == list(ages)
     assert "given sex Male" in page
@@ -141,7 +141,7 @@ def test_a_model_tells_probabilities_and_counts_for_nothing(browser: Browser) ->
     page = browser.text(f"{place}?count={text.replace(' ', '+')}")
     # Noise may bring it below 100, where the page shows a decimal.
     count = models.count("people", number, query)
-    said = words.number(count, 1 if abs(count) < 100 else 0)
+    said = numbers.number(count, 1 if abs(count) < 100 else 0)
     assert f"{said} <small>expected" in page
     assert "Ask for an interval" in page
     assert browser.spent_nano() == spent
@@ -188,10 +188,10 @@ def test_the_error_of_each_wanted_marginal_is_shown_beside_that_of_buying_them_a
     assert "How far off counts may be" in part
     rows = re.findall(r'<tr><th scope="row">([^<]*)</th>(.*?)</tr>', part)
     assert {name for name, _ in rows} == {"age, sex", "sex"}
-    numbers = {name: re.findall(r'"right">([\d.,]+)<', cells) for name, cells in rows}
-    assert all(int(n[0]) >= 1 for n in numbers.values())
+    shown = {name: re.findall(r'"right">([\d.,]+)<', cells) for name, cells in rows}
+    assert all(int(n[0]) >= 1 for n in shown.values())
     # sqrt(2) / .05, less what the other table tells.
-    assert 26.0 < float(numbers["age, sex"][2]) < 28.3
+    assert 26.0 < float(shown["age, sex"][2]) < 28.3
 
 
 def test_a_model_of_marginals_is_learnt_and_exported_as_json(browser: Browser) -> None:

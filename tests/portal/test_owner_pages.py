@@ -13,7 +13,7 @@ import pytest
 from qserver.cli.console import Console
 from qserver.cli.main import build_parser as server_parser
 from qserver.cli.runtime import Runtime
-from qserver.portal import words
+from qserver.portal import numbers
 from qserver.portal.pages.owner import change_line
 from qserver.records.account import Allowance
 from qserver.service.ledger import AuditEntry
@@ -62,7 +62,7 @@ def test_the_page_shows_budgets_promises_and_who_spent_what(guarded: Browser) ->
     page = signed_in(guarded, "boss", "owner").text("/portal/owner")
     facts = dict(re.findall(r"<dt>([^<]*)</dt><dd[^>]*>(.*?)</dd>", page))
     assert facts["Limit"] == "0.5 ε"
-    assert facts["Spent"] == words.price(paid)
+    assert facts["Spent"] == numbers.price(paid)
     assert facts["Records of a person"] == "at most 1, as declared"
     assert facts["Charges"] == "1"
     assert facts["Attributes"] == "2, 33 cells"

@@ -9,7 +9,7 @@ import pytest
 
 from qserver.api.access import OpenAccess
 from qserver.api.app import create_app
-from qserver.portal.guard import form_token, with_job
+from qserver.portal.cookies import form_token, with_job
 from qserver.records.account import Token
 from tests.portal.portal_site import PEOPLE, SAME_ORIGIN, Browser
 

@@ -14,7 +14,7 @@ from werkzeug.datastructures import MultiDict
 
 from qserver.errors import QueryError, RequirementError
 from qserver.portal.question import FormQuestion, bin_hint
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain_file import domain_from_document
 
 DOMAIN = domain_from_document(

@@ -12,7 +12,7 @@ import pytest
 
 from qserver.inference.posterior.curve import DensityPoint
 from qserver.portal.pages.answers import median_of
-from qserver.portal.pages.tables import charts_of
+from qserver.portal.pages.sql import charts_of
 from qserver.query.sql.parser import parse_statement
 from tests.deployment import PEOPLE as PEOPLE_DOMAIN
 from tests.deployment import Deployment

@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from qserver.api.bodies.workload import SqlTableBody
+from qserver.api.bodies.workloads_and_sql import SqlTableBody
 from qserver.api.errors import KINDS
-from qserver.portal import words
+from qserver.portal import numbers
 from qserver.portal.drawing import WIDTH, Scale, whiskers
 from qserver.portal.pages import ask
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
@@ -63,7 +63,7 @@ def test_the_price_of_a_table_is_the_one_that_explain_gives(browser: Browser) ->
     part = browser.post(f"{PEOPLE}/price", FORM, headers=HTMX).text
     found = Statements(browser.town.service()).run("people", f"EXPLAIN {BY_SEX} {EXACT}", wait_s=0)
     assert isinstance(found, StatementExplanation)
-    assert f"<span data-price>{words.price(found.price_nano)}</span>" in part
+    assert f"<span data-price>{numbers.price(found.price_nano)}</span>" in part
     assert "6 numbers, each ± 40 with 90 percent confidence" in part
     assert f">{html.escape(BY_SEX)}</code>" in part
     assert browser.spent_nano() == 0
@@ -88,7 +88,7 @@ def test_a_table_is_asked_once_and_its_page_shows_every_number(browser: Browser)
     page = browser.text(asked(browser))
     spent = browser.spent_nano()
     assert spent > 0
-    assert f"cost {words.epsilon(spent)}; remaining" in page
+    assert f"cost {numbers.epsilon(spent)}; remaining" in page
     assert "6 intervals, each with 90 percent confidence" in page
     found = statement(browser, BY_SEX + EXACT)
     assert found.charged_nano == 0
@@ -100,9 +100,9 @@ def test_a_table_is_asked_once_and_its_page_shows_every_number(browser: Browser)
             assert low is not None
             assert high is not None
             assert value.estimate is not None
-            d = words.decimals_for(high - low)
-            ends = f"{words.low_end(low, d)} to {words.high_end(high, d)}"
-            expected.append([row.group[0] or "NULL", words.number(value.estimate, d), ends])
+            d = numbers.decimals_for(high - low)
+            ends = f"{numbers.low_end(low, d)} to {numbers.high_end(high, d)}"
+            expected.append([row.group[0] or "NULL", numbers.number(value.estimate, d), ends])
     assert [row[:3] for row in rows_of(page)] == expected
     assert page.count("<svg viewBox") == 6
 
@@ -247,7 +247,7 @@ def test_an_average_that_was_there_at_once_says_what_it_cost_to_whom_paid_alone(
         worker.join()
     address = response.headers["Location"]
     assert "/answer?" in address
-    cost = words.cost(browser.spent_nano(), is_free=False)
+    cost = numbers.cost(browser.spent_nano(), is_free=False)
     assert f"confidence; {cost}; remaining" in browser.text(address)
     # Asked again, of another length, and from another browser it is free.
     assert "cost nothing" in browser.text(address.replace("within=2&", "within=3&"))
@@ -273,7 +273,7 @@ def test_a_page_of_a_step_says_what_all_steps_so_far_cost(tmp_path: Path, store_
         browser.town.work_off()
         page = browser.text(response.headers["Location"])
         costs.append(browser.spent_nano())
-        assert words.cost(costs[-1], is_free=False) in page
+        assert numbers.cost(costs[-1], is_free=False) in page
     assert len(costs) > 1
     assert sorted(set(costs)) == costs
     # Known by now: what it says is of this request, not of those before.

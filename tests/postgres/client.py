@@ -13,7 +13,7 @@ from typing import Any
 from qserver.api.access import Access, OpenAccess
 from qserver.postgres.connection import House, converse
 from qserver.postgres.limits import Limits
-from qserver.postgres.statements.asking import Shown
+from qserver.postgres.statements.asker import Shown
 from qserver.postgres.statements.turns import Turns
 from qserver.postgres.wire.messages import Stream
 from qserver.service.service import Service

@@ -13,13 +13,13 @@ from dataclasses import asdict
 import pytest
 
 from qserver.postgres.catalogue.child import MOST_BYTES
-from qserver.postgres.held import Held, Portal
+from qserver.postgres.prepared_statements import Held, Portal
 from qserver.postgres.results import Asked, Plan, Result, nothing
 from qserver.postgres.session import Session
 from qserver.postgres.wire.faults import PostgresError
 from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import TEXT, Column, Literal
-from qserver.query.sql.tables.relations import Names, Table
+from qserver.query.sql.tables.catalogue_relations import Names, Table
 
 NAMES = Names("q", "ada", 7, (Table("t", tuple((f"c{i}", "int4") for i in range(200))),), ())
 

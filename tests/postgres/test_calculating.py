@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from qserver.postgres.statements.calculating import Calculator, serve
+from qserver.postgres.statements.processes import Calculator, serve
 from qserver.postgres.statements.turns import Turns, Use
 from qserver.postgres.wire.faults import PostgresError
 

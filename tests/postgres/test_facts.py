@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from qserver.postgres.wire.values import ARRAY_OF, BY_OID, TYPES
-from qserver.query.sql.tables.relations import Names, Row, Table, facts, relation, rows_of
+from qserver.query.sql.tables.catalogue_relations import Names, Row, Table, facts, relation, rows_of
 from tests.deployment import Deployment
 from tests.postgres import facts as real
 from tests.postgres.client import RawClient

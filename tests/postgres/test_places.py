@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qserver.postgres.statements.places import days_of, types_of
+from qserver.postgres.statements.value_types import days_of, types_of
 from qserver.postgres.wire.faults import PostgresError
 from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import BY_NAME

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any
 from unittest import mock
 
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import Weights, from_points, interval
 from qserver.records.charge import NANO, Relation

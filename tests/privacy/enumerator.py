@@ -30,12 +30,12 @@ from unittest import mock
 import mpmath
 import numpy as np
 
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from tests.ledger.people_by_definition import People, Person
 from tests.query.small_queries import cells
 from tests.worker.noise.one_by_one import each_new, each_refined
-from worker.private.entry import GrowingTable
+from worker.private.present_content import GrowingTable
 from worker.spending import measure as measuring
 from worker.spending.spend import Trusted
 

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.config import Settings
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from worker.main_loop import AttachedData
 from worker.noise.randomness import Entropy, SystemEntropy
+from worker.private.record_tables import Tables
 from worker.private.registry import Registry
-from worker.private.tables import Tables
 from worker.spending.loop import Loop
 
 PER_RECORD_S = 5e-3

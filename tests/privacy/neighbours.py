@@ -22,7 +22,7 @@ from qserver.config import Settings
 from qserver.ledger.noise_step import lattice_step
 from qserver.planning.planner import Plan
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
@@ -42,8 +42,8 @@ from tests.worker.by_hand import charges_by_hand
 from worker.journal.records import Attached
 from worker.noise.randomness import Entropy
 from worker.owner.attach import MAX_PHI
+from worker.private.record_tables import Tables, table_from_columns
 from worker.private.registry import Registry
-from worker.private.tables import Tables, table_from_columns
 from worker.spending.group import answers
 from worker.spending.spend import Spender, Trusted
 

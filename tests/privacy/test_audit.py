@@ -25,7 +25,7 @@ from tests.privacy.audit import BY_SEX, FAULTS, LIMIT_NANO, SCENARIOS, SEX, audi
 from tests.privacy.guessing import ERROR, Guesses
 from tests.privacy.neighbours import Site, guess, guess_from_newest, neighbours
 from tests.statistical.test_noise import SeededEntropy
-from worker.spending.live import Live
+from worker.spending.answers_in_force import Live
 from worker.spending.measure import draw_all
 
 pytestmark = [

@@ -22,7 +22,7 @@ from qserver.records.plan import PlannedRow
 from tests.privacy.small_towns import LIMIT, SmallTown
 from worker.books.accountant import VERIFIED, Accountant
 from worker.spending import measure as measuring
-from worker.spending.live import Live
+from worker.spending.answers_in_force import Live
 
 pytestmark = [
     pytest.mark.promise(

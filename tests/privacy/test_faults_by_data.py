@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query
 from qserver.query.weights import interval
 from tests.query.dense_weights import scaled_weights
 from worker.constants import WORKER
 from worker.noise.mechanism import release
-from worker.private.tables import RecordTable, table_from_columns
+from worker.private.record_tables import RecordTable, table_from_columns
 
 pytestmark = [
     pytest.mark.promise(

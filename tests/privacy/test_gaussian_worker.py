@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from qserver.errors import BudgetExhaustedError
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.records.charge import Relation
 from qserver.records.plan import PlannedRow
 from qserver.storage.server.connection import StoreClient

@@ -16,9 +16,9 @@ import pytest
 from scipy import stats
 
 from qserver.ledger.noise_step import lattice_step
+from qserver.query.class_grid import product_partition
 from qserver.query.domain import Attribute, Domain
-from qserver.query.grid import product_partition
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.query.primitive import primitive
 from qserver.records.charge import NANO
 from qserver.records.history import TableMeasurement
@@ -26,7 +26,7 @@ from qserver.records.plan import PlannedTable
 from tests.privacy.audit import noise_of_scale
 from tests.privacy.neighbours import Site
 from tests.statistical.test_noise import SeededEntropy
-from worker.private.tables import table_from_columns
+from worker.private.record_tables import table_from_columns
 
 pytestmark = [
     pytest.mark.promise(

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.privacy.test_timing import StoppedClock, taking_time
-from worker.private.tables import RecordTable, Tables
+from worker.private.record_tables import RecordTable, Tables
 from worker.spending.spend import Spender
 
 pytestmark = [

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.privacy.naive import PER_RECORD_S, PER_WORD_S, NaiveEntropy, NaiveTables
 from tests.statistical.test_noise import SeededEntropy
-from worker.private.tables import Tables
+from worker.private.record_tables import Tables
 from worker.spending.spend import Spender
 
 pytestmark = [

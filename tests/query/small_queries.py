@@ -9,7 +9,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from tests.query.dense_weights import scaled_weights
 
 Cell = tuple[int, ...]

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from qserver.cli.local.demo import adult_domain
 from qserver.errors import CapacityError, QueryError
-from qserver.query.asking.structured import condition_weights, parse_query
+from qserver.query.asking.structured_question import condition_weights, parse_query
 from qserver.query.domain import Attribute, Domain
-from qserver.query.files import load_domain
-from qserver.query.linear import MAX_TERMS, LinearQuery, total_query
+from qserver.query.domain_loading import load_domain
+from qserver.query.linear_query import MAX_TERMS, LinearQuery, total_query
 from qserver.query.primitive import primitive
 from tests.query.small_queries import Cell, cells
 from tests.sweeps import examples

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import DomainError
 from qserver.query.domain_file import domain_from_document
-from qserver.query.files import (
+from qserver.query.domain_loading import (
     Fault,
     check_file,
     faults_of,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from qserver.errors import DomainError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
-from qserver.query.files import load_domain
+from qserver.query.domain_loading import load_domain
 from qserver.query.sealed_periods import sealed_domain
 
 JSON_TEXT = """{"attributes": [
@@ -250,7 +250,7 @@ def test_file_that_is_absent_a_folder_or_too_large_is_refused(
         with pytest.raises(DomainError, match="be a readable UTF-8 file"):
             load_domain(path)
     (tmp_path / "d.json").write_text(JSON_TEXT)
-    monkeypatch.setattr("qserver.query.files.MAX_BYTES", 10)
+    monkeypatch.setattr("qserver.query.domain_loading.MAX_BYTES", 10)
     with pytest.raises(DomainError, match="be at most 0 MiB"):
         load_domain(tmp_path / "d.json")
 

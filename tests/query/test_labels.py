@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qserver.errors import DomainError, QueryError, SqlError
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.calendar import PeriodNotSealedError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document

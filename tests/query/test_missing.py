@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.query.asking.missing import kept_missing, remarks_on_missing
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.missing_values import kept_missing, remarks_on_missing
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.weights import from_points
 
 KNOWN = Attribute("sex", "labels", ("f", "m"), outside="other", missing="other", other="unknown")

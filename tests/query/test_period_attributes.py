@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from qserver.errors import DomainError, QueryError
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
-from qserver.query.files import load_domain
+from qserver.query.domain_loading import load_domain
 
 WEEKS = {"name": "week", "kind": "period", "every": "week", "first": "2024-W10", "count": 520}
 WAVES = {"name": "wave", "kind": "period", "labels": ["spring", "autumn", "winter"]}

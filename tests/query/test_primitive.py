@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import qserver.query.primitive as primitive_module
 from qserver.errors import QueryError
-from qserver.query.linear import linear_query, total_query
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import Weights, from_runs, indicator, interval
 from tests.query.dense_weights import scaled_weights

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import QueryError
-from qserver.query.grid import AxisClasses, ProductPartition, product_partition
-from qserver.query.linear import linear_query, total_query
+from qserver.query.class_grid import AxisClasses, ProductPartition, product_partition
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.weights import Weights, indicator
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.errors import InputError, QueryError
-from qserver.query.asking.structured import MAX_DEPTH, condition_weights, parse_query
+from qserver.query.asking.structured_question import MAX_DEPTH, condition_weights, parse_query
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import MAX_TERMS, LinearQuery
+from qserver.query.linear_query import MAX_TERMS, LinearQuery
 from qserver.query.primitive import primitive
 from tests.sweeps import examples
 

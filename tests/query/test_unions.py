@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import CapacityError
-from qserver.query.grid import MAX_MASK_BITS, check_mask_bits, disjoint_union, subtract
+from qserver.query.class_grid import MAX_MASK_BITS, check_mask_bits, disjoint_union, subtract
 from tests.query.small_queries import Cell, cells
 
 SIZES = (3, 4, 2)
@@ -63,18 +63,18 @@ def test_union_that_needs_more_terms_than_boxes_is_counted_by_its_terms(
 ) -> None:
     """A point taken out of the whole leaves one box per axis."""
     boxes = [dict.fromkeys(range(5), 1), {}]
-    monkeypatch.setattr("qserver.query.grid.MAX_TERMS", 6)
+    monkeypatch.setattr("qserver.query.class_grid.MAX_TERMS", 6)
     assert len(disjoint_union(boxes, (2,) * 5)) == 6
-    monkeypatch.setattr("qserver.query.grid.MAX_TERMS", 5)
+    monkeypatch.setattr("qserver.query.class_grid.MAX_TERMS", 5)
     with pytest.raises(CapacityError, match="more than 5 disjoint terms"):
         disjoint_union(boxes, (2,) * 5)
 
 
 def test_union_that_needs_too_many_steps_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     boxes = [{0: 1 << i} for i in range(20)]
-    monkeypatch.setattr("qserver.query.grid.MAX_COMPARISONS", 190)
+    monkeypatch.setattr("qserver.query.class_grid.MAX_COMPARISONS", 190)
     assert len(disjoint_union(boxes, (20,))) == 20
-    monkeypatch.setattr("qserver.query.grid.MAX_COMPARISONS", 189)
+    monkeypatch.setattr("qserver.query.class_grid.MAX_COMPARISONS", 189)
     with pytest.raises(CapacityError, match="too many steps"):
         disjoint_union(boxes, (20,))
 

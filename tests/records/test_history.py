@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import InputError
-from qserver.query.linear import linear_query, total_query
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.weights import indicator
 from qserver.records.charge import Charge, OpaqueCharge, check_nano, epsilon_text
 from qserver.records.history import Estimator, Measurement

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qserver.errors import InputError
-from qserver.query.grid import product_partition
+from qserver.query.class_grid import product_partition
 from qserver.records.charge import TableCharge, on_domain
 from qserver.records.codec import plain, read
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement

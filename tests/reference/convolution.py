@@ -1,6 +1,6 @@
 """The law of a Laplace sum by convolution on a lattice: an evaluator, as the source paper has it.
 
-The server convolves for one half-width at a time (`qserver.inference.posterior.by_method`).
+The server convolves for one half-width at a time (`qserver.inference.posterior.method_and_prior`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.service.cells.answer_cells import step_of, workload_of

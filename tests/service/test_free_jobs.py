@@ -11,7 +11,7 @@ import pytest
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.service import ask
-from qserver.service.insight import Insight
+from qserver.service.free_answers import Insight
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements

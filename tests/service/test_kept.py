@@ -21,7 +21,7 @@ from qserver.records.answer import Answer, JobStatus, WorkloadExplanation
 from qserver.service.ask import Idempotency
 from qserver.service.cache import smooth as numbers
 from qserver.service.cache import statements as kept
-from qserver.service.insight import Insight
+from qserver.service.free_answers import Insight
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements

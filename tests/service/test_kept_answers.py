@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from qserver.answering import order
+from qserver.answering import quantiles
 from qserver.answering.decide import to_answer
-from qserver.answering.estimates import Estimates
-from qserver.answering.order import Laws, QuantileAsked, known_laws
+from qserver.answering.grounds import Estimates
+from qserver.answering.quantiles import Laws, QuantileAsked, known_laws
 from qserver.answering.replica import Replica
 from qserver.answering.smooth import KnownParts, SmoothOf, known_parts
 from qserver.inference.engine import InferenceEngine
@@ -247,7 +247,7 @@ def test_medians_are_found_anew_only_where_something_bears_on_their_counts(
         town.work_off()
     service = town.service()
     table(service, MEDIANS)
-    monkeypatch.setattr(order, "known_laws", counted)
+    monkeypatch.setattr(quantiles, "known_laws", counted)
     women = {"age": {"between": [20, 24]}, **WOMEN}
     for where, length in ((YOUNG, 10), (women, 5)):
         town.ask(where, length=length)

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from qserver.answering import longer as longer_than_asked
-from qserver.answering.longer import told, told_of_all
+from qserver.answering import remarks as longer_than_asked
+from qserver.answering.remarks import told, told_of_all
 from qserver.answering.replica import Replica
-from qserver.api.bodies.workload import WorkloadAnswerBody
+from qserver.api.bodies.workloads_and_sql import WorkloadAnswerBody
 from qserver.client.tables import Table
 from qserver.inference.smooth import number as looking
-from qserver.portal.pages.tables import known_view
+from qserver.portal.pages.sql import known_view
 from qserver.postgres.results import Asked, table
 from qserver.postgres.session import Session
-from qserver.query.asking.looking import Looking, Selection
+from qserver.query.asking.after_looking import Looking, Selection
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import parse_statement

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qserver.answering.replica import Replica
-from qserver.query.asking.looking import Looking, Rule, Selection
+from qserver.query.asking.after_looking import Looking, Rule, Selection
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Explanation, JobStatus

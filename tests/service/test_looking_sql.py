@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import SqlError
-from qserver.portal.pages.tables import known_view
-from qserver.query.asking.looking import Selection
+from qserver.portal.pages.sql import known_view
+from qserver.query.asking.after_looking import Selection
 from qserver.query.sql.parser import parse_statement
 from qserver.service.statement_answers import AnsweredCell
 from qserver.service.statements import Statements

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qserver.errors import InputError
-from qserver.query.asking.looking import Selection
+from qserver.query.asking.after_looking import Selection
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from tests.deployment import Deployment

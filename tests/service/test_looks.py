@@ -20,7 +20,7 @@ from qserver.portal.question import FormQuestion
 from qserver.records.account import Caller
 from qserver.records.answer import JobStatus
 from qserver.service.cache import smooth as numbers
-from qserver.service.cache.order import OrderNumbers
+from qserver.service.cache.quantiles import OrderNumbers
 from qserver.service.cache.smooth import SmoothNumbers
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation

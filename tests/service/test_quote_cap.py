@@ -126,7 +126,7 @@ def test_what_is_left_of_a_quote_bounds_the_steps_of_later_requests(
     before = spent(town)
     capped = answered(town, text)
     assert spent(town) == before
-    remark_with(capped, "what was quoted is used up, and the rest would cost")
+    remark_with(capped, "The quoted price is spent, and the rest would cost")
     assert explained(town, text).price_nano == 0
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from qserver.errors import InputError
-from qserver.query.asking.looking import NOTHING_SEEN, Looking, Selection
-from qserver.query.asking.reading import AS_EVER, Prior, Reading
+from qserver.query.asking.after_looking import NOTHING_SEEN, Looking, Selection
+from qserver.query.asking.method_and_prior import AS_EVER, Prior, Reading
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import InputError, SqlError
-from qserver.query.asking.reading import Prior, Reading
+from qserver.query.asking.method_and_prior import Prior, Reading
 from qserver.query.sql.parser import parse_statement
 from qserver.records.answer import JobStatus
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from qserver.api.bodies.workload import SqlBody
+from qserver.api.bodies.workloads_and_sql import SqlBody
 from qserver.query.sql.cells import CellValue
 from qserver.query.sql.shaping.ranks import Rank, ranked
-from qserver.query.sql.tables.intervals import CellInterval
+from qserver.query.sql.tables.cell_intervals import CellInterval
 from tests.deployment import ROWS, Deployment
 from tests.service.test_statements import SURE, answered, explained, interval, spent
 

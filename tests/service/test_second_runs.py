@@ -13,9 +13,9 @@ from qserver.api.access import OpenAccess
 from qserver.api.app import create_app
 from qserver.portal.blueprint import Portal
 from qserver.service.cache import statements as kept
+from qserver.service.parking import Parked, Visit, read_once, visiting
 from qserver.service.service import Service
 from qserver.service.statements import Statements
-from qserver.service.visits import Parked, Visit, read_once, visiting
 from tests.deployment import Deployment
 
 TEXT = "SELECT COUNT(*) FROM people WHERE age >= 24 WITHIN 20"

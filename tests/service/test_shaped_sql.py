@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.portal.pages.tables import known_view
+from qserver.portal.pages.sql import known_view
 from qserver.service.statement_answers import AnsweredCell, CellReading, StatementAnswer
 from qserver.service.statements import Statements
 from tests.deployment import ROWS, Deployment

@@ -9,7 +9,7 @@ from werkzeug.test import TestResponse
 
 from qserver.planning import planner
 from tests.growing import Growing, week
-from tests.planning.test_ways import FAULTS, fails
+from tests.planning.test_failures import FAULTS, fails
 from tests.service.statement_fuzz import World, watched
 from tests.sweeps import n_of
 

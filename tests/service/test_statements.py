@@ -11,7 +11,7 @@ import pytest
 from qserver.errors import BudgetExhaustedError
 from qserver.query.sql.cells import cell_value
 from qserver.query.sql.statistics.smooth import QuotientOf
-from qserver.query.sql.tables.intervals import CellInterval
+from qserver.query.sql.tables.cell_intervals import CellInterval
 from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem
 from qserver.service.ask import Idempotency

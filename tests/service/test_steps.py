@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qserver.records.answer import Answer, Source, WorkloadAnswer
-from qserver.service.steps.taken import with_earlier
+from qserver.service.steps.earlier_steps import with_earlier
 
 
 def workload(*sources: Source, charged_nano: int = 0) -> WorkloadAnswer:

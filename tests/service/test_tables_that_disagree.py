@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qserver.client.tables import Table
-from qserver.portal.pages.tables import known_view
+from qserver.portal.pages.sql import known_view
 from qserver.query.sql.parser import parse_statement
 from qserver.service.cells.answer_cells import workload_of
 from tests.deployment import PEOPLE, Deployment

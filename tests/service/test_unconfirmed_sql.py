@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from qserver.api.bodies.workload import SqlBody
+from qserver.api.bodies.workloads_and_sql import SqlBody
 from qserver.client import Table
 from qserver.errors import SqlError
-from qserver.query.sql.clauses import UNSAID, Exactness
+from qserver.query.sql.exactness import UNSAID, Exactness
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError, stated
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements

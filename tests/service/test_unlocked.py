@@ -11,20 +11,20 @@ from qserver.answering.explain import Explained, explain_question
 from qserver.answering.replica import Replica
 from qserver.answering.smooth import SmoothOf
 from qserver.inference.arrays import FloatArray
-from qserver.inference.given.chain import drawn_errors
-from qserver.inference.given.known_sums import Reduced
-from qserver.inference.given.law_given import law_given
-from qserver.inference.given.table_of_law import TableOfLaw
-from qserver.query.asking.reading import USUAL_ERROR
+from qserver.inference.disagreement.error_law import law_given
+from qserver.inference.disagreement.gibbs_sampler import drawn_errors
+from qserver.inference.disagreement.known_sums import Reduced
+from qserver.inference.disagreement.table_of_law import TableOfLaw
+from qserver.query.asking.method_and_prior import USUAL_ERROR
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.sql.statistics.smooth import QuotientOf
-from qserver.query.sql.tables.intervals import PublicBounds
+from qserver.query.sql.tables.cell_intervals import PublicBounds
 from qserver.records.answer import Answer, Explanation
 from qserver.service.ask import Asking
 from qserver.service.cache.smooth import SmoothNumbers
 from qserver.service.datasets import OpenDatasets
-from qserver.service.insight import Insight
+from qserver.service.free_answers import Insight
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 
@@ -52,7 +52,7 @@ def test_no_question_waits_while_the_law_of_another_is_computed(
         locked.append(datasets.get("people").lock.locked())
         return law_given(known, enough=enough)
 
-    monkeypatch.setattr("qserver.inference.posterior.by_rows.law_given", law)
+    monkeypatch.setattr("qserver.inference.posterior.row_posterior.law_given", law)
     insight = Insight(store, datasets, workloads)
     first, second, whole = (town.service().parse("people", {"where": w}) for w in (*PARTS, WHOLE))
     requirement = Requirement(90, 0.95)
@@ -75,7 +75,7 @@ def test_a_law_is_computed_once_for_all_that_ask(
     insight = Insight(store, datasets, datasets)
     query = town.service().parse("people", {"where": WHOLE})
     first = insight.known("people", Question(query, Requirement(90, 0.95))).answer
-    monkeypatch.setattr("qserver.inference.posterior.by_rows.law_given", None)
+    monkeypatch.setattr("qserver.inference.posterior.row_posterior.law_given", None)
     assert insight.known("people", Question(query, Requirement(90, 0.95))).answer == first
 
 

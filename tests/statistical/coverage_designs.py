@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.query.linear_query import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
 from qserver.records.history import Measurement

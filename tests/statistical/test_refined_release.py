@@ -12,13 +12,13 @@ import pytest
 from scipy import stats
 
 from qserver.inference.engine import InferenceEngine
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import Measurement
 from qserver.records.plan import PlannedRow
 from tests.statistical.test_noise import SeededEntropy
-from worker.spending.live import Origin
+from worker.spending.answers_in_force import Origin
 from worker.spending.measure import draw_answers
 
 pytestmark = [

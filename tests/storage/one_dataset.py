@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

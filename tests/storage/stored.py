@@ -15,17 +15,16 @@ from qserver.errors import (
     DisclosureGuardError,
     RequirementError,
 )
-from qserver.query.asking.looking import Looking, Selection
-from qserver.query.asking.reading import Prior, Reading
+from qserver.query.asking.after_looking import Looking, Selection
+from qserver.query.asking.method_and_prior import Prior, Reading
+from qserver.query.class_grid import product_partition
 from qserver.query.domain import Attribute, Domain
-from qserver.query.grid import product_partition
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.query.primitive import primitive
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.account import Account, Allowance, TokenRecord
 from qserver.records.answer import Answer, ModelAnswer, Offer, WorkloadAnswer
-from qserver.records.audit_chain import linked
 from qserver.records.charge import (
     AnyCharge,
     Charge,
@@ -37,6 +36,7 @@ from qserver.records.charge import (
 )
 from qserver.records.claim import ClaimGuardError, claims_from_plain, claims_json
 from qserver.records.dataset import DatasetMeta, Growth
+from qserver.records.digest_links import linked
 from qserver.records.history import Estimator
 from qserver.records.paid_question import FittedBase, PaidQuestion
 from qserver.records.plan import (

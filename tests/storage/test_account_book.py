@@ -9,7 +9,7 @@ import pytest
 
 from qserver.errors import ConfigError, NotFoundError
 from qserver.records.account import Allowance, Token
-from qserver.records.audit_chain import check_links
+from qserver.records.digest_links import check_links
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
 from qserver.storage.keys import DATASETS

@@ -21,8 +21,8 @@ from qserver.service.quote_notes import StatementNote
 from qserver.service.service import Service
 from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.audit import AuditLog
-from qserver.storage.facts import forbidden_powers
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
+from qserver.storage.population_facts import forbidden_powers
 from qserver.storage.server.connection import Scripts, StoreClient, connect
 from qserver.storage.server.store_snapshot import snapshot_of_server
 from qserver.storage.store import Store

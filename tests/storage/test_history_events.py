@@ -13,21 +13,21 @@ import pytest
 from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.errors import InputError, StoreError
+from qserver.query.class_grid import product_partition
 from qserver.query.domain import Attribute, Domain
-from qserver.query.grid import product_partition
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.records.audit_chain import relinked
 from qserver.records.charge import Standing
 from qserver.records.dataset import DatasetMeta
+from qserver.records.digest_links import relinked
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
+from qserver.storage.encoding.digests import sealed_fields
 from qserver.storage.encoding.jobs import measurement_json, measurements_from_json
 from qserver.storage.encoding.requests import Request, Reservation
-from qserver.storage.encoding.sealed import sealed_fields
 from qserver.storage.histories import Cursor
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient

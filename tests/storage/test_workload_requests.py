@@ -11,7 +11,7 @@ import pytest
 
 from qserver.api.bodies.requests import WorkloadRequest
 from qserver.errors import CapacityError, InputError, RequirementError
-from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.query.linear_query import LinearQuery, linear_query, total_query
 from qserver.query.question import MAX_QUESTIONS, MAX_TERMS, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval

@@ -11,7 +11,7 @@ import pytest
 from qserver.answering.replica import Replica
 from qserver.ledger.noise_step import lattice_step
 from qserver.planning.planner import Plan
-from qserver.query.grid import product_partition
+from qserver.query.class_grid import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.records.answer import JobStatus

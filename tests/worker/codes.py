@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from worker.private.record_tables import Codes, RecordTable
 from worker.private.snapshot import Snapshot
-from worker.private.tables import Codes, RecordTable
 
 
 def codes_of(found: Snapshot) -> tuple[Codes, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from worker.owner import attach
-from worker.private.entry import read_where_it_stays
+from worker.private.present_content import read_where_it_stays
 from worker.private.snapshot import Snapshot
 
 

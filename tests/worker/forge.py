@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from qserver.records.audit_chain import digest_of
-from qserver.storage.encoding.sealed import sealed_fields
+from qserver.records.digest_links import digest_of
+from qserver.storage.encoding.digests import sealed_fields
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 

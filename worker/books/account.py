@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from worker.books.cell_functions import Grid, Row, Table
 from worker.books.chains import Chains
-from worker.books.functions import Grid, Row, Table
-from worker.books.lines import UnknownFactsError
+from worker.books.journal_lines import UnknownFactsError
 from worker.books.losses import Known, Losses, Search
 
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from worker.books.account import Account, Ahead, Spread
+from worker.books.cell_functions import Grid, Row
 from worker.books.chains import Answer, Chains, RowInForce
-from worker.books.functions import Grid, Row
-from worker.books.lines import BookFaultError, JournalLines, Line, UnknownFactsError
+from worker.books.journal_lines import BookFaultError, JournalLines, Line, UnknownFactsError
 from worker.books.losses import Known, Losses, sample_loss
 
 _MOST_WORK = 3_000_000

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from worker.books.functions import Row, Table
-from worker.books.lines import BookFaultError
+from worker.books.cell_functions import Row, Table
+from worker.books.journal_lines import BookFaultError
 
 Released = Sequence[Mapping[str, Any]]
 """What the journal has of a job's answers: one entry per row and table, in the plan's order."""

@@ -32,9 +32,9 @@ from math import floor, inf
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.books.cell_functions import Cell, Floats, Grid, Row, Table
 from worker.books.chains import Chains
-from worker.books.functions import Cell, Floats, Grid, Row, Table
-from worker.books.lines import UnknownFactsError
+from worker.books.journal_lines import UnknownFactsError
 
 _DIGITS = 60
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from qserver.errors import JournalError
 from worker.constants import WORKER
-from worker.journal.files import NO_ROOM, is_torn, read_lines, sync_folder, write_all
+from worker.journal.append_only_files import NO_ROOM, is_torn, read_lines, sync_folder, write_all
 from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,

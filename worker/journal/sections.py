@@ -14,9 +14,9 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from qserver.errors import FencedError, JournalError
-from qserver.records.audit_chain import relinked
 from qserver.records.charge import on_domain
 from qserver.records.codec import as_, plain, read
+from qserver.records.digest_links import relinked
 from qserver.records.plan import PlannedTable
 from qserver.storage.encoding.requests import Reservation, events_of
 from worker.journal.journal import CLOSED, Journal

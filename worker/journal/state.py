@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NoReturn
 
 from qserver.errors import JournalError
-from qserver.records.audit_chain import Links, relinked
+from qserver.records.digest_links import Links, relinked
 from worker.journal.records import (
     Adopted,
     Attached,

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from qserver.errors import JournalError
 from worker.constants import WORKER
-from worker.journal.files import has_unwritten_block, read_lines, sync_folder, write_all
+from worker.journal.append_only_files import has_unwritten_block, read_lines, sync_folder, write_all
 from worker.journal.records import canonical
 
 _PURPOSE = b"qserver witness 1"

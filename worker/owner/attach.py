@@ -18,17 +18,16 @@ from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claim import Claim, guard_nano
 from qserver.records.codec import plain
 from qserver.records.dataset import DatasetMeta, Growth, expected_of
-from qserver.records.people import check_together
+from qserver.records.declared_unit import check_together
 from qserver.records.privacy import Privacy
 from qserver.records.privacy.conversion import check_privacy, limit_nano
 from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.records import Attached
-from worker.owner.arrivals.append import arriving_first, growth_of, seal_first
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.part import read_part
-from worker.owner.attached_line import DemandOf, attached_record, demand_of_dataset, public_row
+from worker.owner.arrivals.sealing import arriving_first, growth_of, seal_first
 from worker.owner.changes import check_claims, claim_lines
 from worker.owner.checks.capacity import MAX_CAPACITY, check_capacity, check_slot
 from worker.owner.checks.population import (
@@ -38,8 +37,9 @@ from worker.owner.checks.population import (
     snapshots_so_far,
 )
 from worker.owner.same_data import NewData, ask_for_other_people
+from worker.owner.snapshot_line import DemandOf, attached_record, demand_of_dataset, public_row
 from worker.owner.witness import begin_for_new_population
-from worker.private.entry import read_where_it_stays
+from worker.private.present_content import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.snapshot import Snapshot, empty_snapshot
 from worker.private.spark_place import SparkPlace

@@ -52,7 +52,7 @@ from qserver.storage.server.store_snapshot import (
     files_of_embedded,
     snapshot_of_server,
 )
-from worker.journal.files import sync_folder
+from worker.journal.append_only_files import sync_folder
 from worker.journal.journal import Journal
 from worker.journal.records import Restored
 from worker.journal.witness import WitnessSettings

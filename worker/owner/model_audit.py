@@ -35,10 +35,10 @@ from qserver.models.tracing.report import (
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 from qserver.storage.store import Store
-from worker.private.entry import sealed_table
+from worker.private.present_content import sealed_table
+from worker.private.record_tables import RecordTable, table_from_columns
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.snapshot import read_records
-from worker.private.tables import RecordTable, table_from_columns
 
 _MOST_BYTES = 1 << 22
 _LEAST_RECORDS = 4
@@ -152,7 +152,7 @@ def _report(request: TracingRequest, network: Network, records: AttackedRecords)
     )
     attack = TracingAttack(network, fitted(structure, records.reference))
     roc = Roc(attack.scores(records.pool), attack.scores(records.others))
-    return before.with_attack(roc, measured_effects(structure, records), private=True)
+    return before.with_attack(roc, measured_effects(structure, records))
 
 
 def _records(table: RecordTable, domain: Domain, network: Network) -> NDArray[np.int64]:

@@ -30,9 +30,9 @@ from qserver.records.claim import claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.privacy.conversion import Shown
 from qserver.storage.charging import Charging, Lease
-from qserver.storage.encoding.sealed import ADVICE, reading
-from qserver.storage.facts import StoredFacts, shown_of
+from qserver.storage.encoding.digests import ADVICE, reading
 from qserver.storage.owner import Forgotten
+from qserver.storage.population_facts import StoredFacts, shown_of
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
@@ -50,8 +50,8 @@ from worker.journal.records import (
     Reserved,
 )
 from worker.journal.sections import Replay
-from worker.owner.attached_line import plain_facts
-from worker.owner.rebuild import Damage, lost_texts
+from worker.owner.snapshot_line import plain_facts
+from worker.owner.store_damage import Damage, lost_texts
 from worker.private.registry import Registry
 from worker.spending.histories import Histories
 from worker.spending.spend import Spender

@@ -34,17 +34,17 @@ from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
-from worker.books.lines import BookFaultError
+from worker.books.journal_lines import BookFaultError
 from worker.journal.records import Retired, Sealed
-from worker.owner.arrivals.append import JournalledParts, present_entry, state_of, wait_for_minute
 from worker.owner.arrivals.part import Arrived, Arriving, read_part
-from worker.owner.attached_line import attached_record, demand_of, public_row
+from worker.owner.arrivals.sealing import JournalledParts, present_entry, state_of, wait_for_minute
 from worker.owner.changes import claims_in_force
 from worker.owner.checks.capacity import check_capacity
 from worker.owner.checks.population import check_store_remembers, holding, snapshots_so_far
 from worker.owner.same_data import NewData, ask_for_other_people
-from worker.private.entry import read_where_it_stays
+from worker.owner.snapshot_line import attached_record, demand_of, public_row
 from worker.private.people import other_type
+from worker.private.present_content import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.snapshot import empty_snapshot
 from worker.private.spark_place import SparkCodes

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from qserver.errors import ConfigError
 from worker.journal.records import Attached, Sealed
-from worker.private.content import Content
-from worker.private.entry import content_now
+from worker.private.content_digests import Content
+from worker.private.present_content import content_now
 from worker.private.registry import Registry
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from qserver.errors import BusyError, PrivateDataError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
-from worker.journal.files import sync_folder, write_all
+from worker.journal.append_only_files import sync_folder, write_all
 from worker.journal.records import Retired, Sealed
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from qserver.query.labels import code_dtype
 from worker.constants import WORKER
-from worker.journal.files import sync_folder
-from worker.private.tables import RecordTable
+from worker.journal.append_only_files import sync_folder
+from worker.private.record_tables import RecordTable
 
 _WORD_BITS = 64
 

@@ -17,8 +17,9 @@ from qserver.query.domain import Domain
 from worker.coding.coder import CodedBatch, WantedPeriods, coder_of
 from worker.coding.tally import Progress, Tally
 from worker.constants import WORKER
-from worker.private.content import Content, content_of, digest_of
+from worker.private.content_digests import Content, content_of, digest_of
 from worker.private.people import GrowingPeople, People
+from worker.private.record_tables import Tables, table_from_columns
 from worker.private.seal_file import (
     NewSeal,
     PackedRows,
@@ -28,10 +29,9 @@ from worker.private.seal_file import (
     seal_rows,
 )
 from worker.private.spark_place import SparkCodes
-from worker.private.tables import Tables, table_from_columns
 from worker.private.truncation import Kept, PersonRule, kept_by_period, kept_records
 from worker.sources.address import Address
-from worker.sources.opening import open_source
+from worker.sources.kinds import open_source
 from worker.sources.source import Days, Source, check_columns
 
 

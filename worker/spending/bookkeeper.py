@@ -20,9 +20,9 @@ from dataclasses import fields, replace
 from qserver.errors import BooksError, ClosedError, InputError, StoreCorruptError
 from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
+from qserver.storage.encoding.digests import PAID, read_meta, sealed, unsealed
 from qserver.storage.encoding.requests import Reservation
-from qserver.storage.encoding.sealed import PAID, read_meta, sealed, unsealed
-from qserver.storage.facts import StoredFacts
+from qserver.storage.population_facts import StoredFacts
 from qserver.storage.standings import (
     claims_field,
     expected_field,
@@ -34,7 +34,7 @@ from qserver.storage.standings import (
 )
 from qserver.storage.store import Store
 from worker.books.accountant import Accountant, Finding
-from worker.books.lines import BookFaultError
+from worker.books.journal_lines import BookFaultError
 from worker.journal.journal import Journal
 from worker.journal.state import JournalState
 

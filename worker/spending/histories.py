@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qserver.errors import StoreCorruptError
-from qserver.records.audit_chain import Links, relinked
+from qserver.records.digest_links import Links, relinked
 from qserver.storage.charging import Lease
-from qserver.storage.encoding.sealed import ADVICE
+from qserver.storage.encoding.digests import ADVICE
 from qserver.storage.histories import check_history
 from qserver.storage.spend import SpendingStore
 from worker.journal.journal import Journal

@@ -26,7 +26,7 @@ from qserver.storage.server.connection import public_address
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
-from worker.spending.group.planned import PlanInHand
+from worker.spending.group.plan import PlanInHand
 from worker.spending.presence import Presence
 from worker.spending.spend import Spender, Trusted
 

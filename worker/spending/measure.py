@@ -12,8 +12,8 @@ from qserver.records.plan import Planned, PlannedRow, PlannedTable
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from worker.noise.mechanism import release, release_gaussian, release_refined
 from worker.noise.randomness import Entropy
-from worker.private.tables import Tables
-from worker.spending.live import Live, Origin
+from worker.private.record_tables import Tables
+from worker.spending.answers_in_force import Live, Origin
 
 
 class IndexSource(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from qserver.answering.answer import answer_from
 from qserver.answering.decide import Free
-from qserver.answering.longer import told, told_of_all
 from qserver.answering.models.purchase import learnt
+from qserver.answering.remarks import told, told_of_all
 from qserver.answering.replica import Replica
 from qserver.answering.workload import WorkloadCost, answer_workload
 from qserver.errors import MeasurementError

@@ -14,7 +14,7 @@ from qserver.query.question import ModelAsked
 from qserver.records.plan import PlannedTable
 from qserver.storage.encoding.requests import events_of
 from worker.journal.sections import Drawn
-from worker.spending.live import Live
+from worker.spending.answers_in_force import Live
 
 
 def decided(first: Drawn, replica: Replica) -> tuple[tuple[PlannedTable, ...], Live]:

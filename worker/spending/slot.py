@@ -10,13 +10,13 @@ import time
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from qserver.query.grid import class_grid
+from qserver.query.class_grid import class_grid
 from qserver.query.sealed_periods import periods_of
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import Planned, PlannedRow
 from qserver.storage.encoding.requests import Reservation
 from worker.constants import WORKER
-from worker.private.tables import sums_fit
+from worker.private.record_tables import sums_fit
 from worker.spending.two_stages import first_tables
 
 

@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 
-from qserver import telemetry
+from qserver.program import telemetry
 from qserver.storage.queue import Ended, Taken
 
 _NS_PER_S = 1_000_000_000

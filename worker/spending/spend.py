@@ -36,18 +36,18 @@ from worker.constants import WORKER
 from worker.journal.journal import Journal
 from worker.journal.sections import Drawn, released_or_burnt
 from worker.noise.randomness import Entropy, SystemEntropy
-from worker.private.tables import Tables
+from worker.private.record_tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
-from worker.spending.group.ahead import GroupPlanner, PlanningNeeds
 from worker.spending.group.answers import Answers, failed
 from worker.spending.group.checkpoints import Checkpoints
-from worker.spending.group.planned import (
+from worker.spending.group.plan import (
     Failed,
     OpenJob,
     PlanInHand,
     Spend,
     SpendGroup,
 )
+from worker.spending.group.planner import GroupPlanner, PlanningNeeds
 from worker.spending.group.replicas import Replicas, Seals
 from worker.spending.group.spends import Spends
 from worker.spending.histories import Histories

@@ -19,9 +19,9 @@ from qserver.ledger.account_ledger import (
     follow_metas,
 )
 from qserver.records.account import Allowance, payers_of
-from qserver.records.audit_chain import GENESIS, check_links, digest_of, linked
 from qserver.records.charge import AnyCharge, charge_json
 from qserver.records.dataset import DatasetMeta
+from qserver.records.digest_links import GENESIS, check_links, digest_of, linked
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
 

@@ -24,8 +24,8 @@ from qserver.records.privacy.noise_law import LAPLACE
 from qserver.storage.encoding.requests import Reservation
 from worker.journal.sections import Drawn
 from worker.noise.randomness import Entropy
-from worker.private.tables import Tables
-from worker.spending.live import Live
+from worker.private.record_tables import Tables
+from worker.spending.answers_in_force import Live
 from worker.spending.measure import draw_all, draw_table
 
 

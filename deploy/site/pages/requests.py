@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from qserver.answering import consistency, explain
-from qserver.answering.models import correlated
+from qserver.answering.models import correlations
 from qserver.answering.models.kinds import network_kind
-from qserver.api.ahead import lane_of
+from qserver.api.lanes import lane_of
 from qserver.api.process import gunicorn, parking
 from qserver.api.routes.datasets import MAX_LIMIT
 from qserver.config import Settings
 from qserver.planning.constants import PLANNER
-from qserver.portal import guard
-from qserver.query import domain, grid, linear, question
+from qserver.portal import cookies
+from qserver.query import class_grid, domain, linear_query, question
 from qserver.query import request_fields as fields
 from qserver.query.sql import parser, tokens
 from qserver.query.sql.text import MAX_CHARACTERS
@@ -62,7 +62,7 @@ def route_bounds() -> Iterator[Bounds]:
 
 def _of_the_server() -> Iterator[Bounds]:
     body, line = "a body", "a line"
-    runs = f"{linear.MAX_RUNS:,} runs of one row"
+    runs = f"{linear_query.MAX_RUNS:,} runs of one row"
     yield Bounds(("GET /healthz",), line, "none", "one word")
     yield Bounds(("GET /readyz",), line, "one look at the store for each dataset", "their names")
     documents = ("GET /openapi.json", "GET /docs")
@@ -76,7 +76,7 @@ def _of_the_server() -> Iterator[Bounds]:
     yield Bounds((f"GET {_DATASET}",), line, "the schema", values)
     items = f"{MAX_LIMIT:,} items, {history.MAX_PAGE_RUNS:,} runs"
     yield Bounds((f"GET {_DATASET}/history",), line, "one page", items)
-    item = f"{grid.MAX_TABLE_CELLS:,} values, or {runs}"
+    item = f"{class_grid.MAX_TABLE_CELLS:,} values, or {runs}"
     yield Bounds((f"GET {_DATASET}/history/{{measurement}}",), line, "one item", item)
     entries = f"{MAX_LIMIT:,} entries, {ledger.MAX_PAGE_CHARACTERS:,} characters"
     yield Bounds(("GET /v1/audit", f"GET {_DATASET}/audit"), line, "one page", entries)
@@ -123,7 +123,9 @@ def _of_models() -> Iterator[Bounds]:
     yield Bounds((f"GET {_MODEL}/sample",), line, drawn, "as many lines, sent as they are drawn")
     yield Bounds((f"GET {_MODEL}/export",), line, "one model", "the model's own cells")
     structures = (f"POST {_DATASET}/models/audit", f"POST {_MODEL}/structure")
-    pairs = f"{correlated.MAX_VARIABLES} variables, {correlated.MAX_PAIR_CELLS:,} cells of pairs"
+    pairs = (
+        f"{correlations.MAX_VARIABLES} variables, {correlations.MAX_PAIR_CELLS:,} cells of pairs"
+    )
     yield Bounds(structures, specified, pairs, "one report")
 
 
@@ -136,7 +138,7 @@ def _of_pages() -> Iterator[Bounds]:
     forms += tuple(f"POST {_PAGES}{end}" for end in ("/ask", "/price"))
     yield Bounds(forms, asked, "as of the question", shown)
     jobs = ("GET /portal/jobs/{job_id}", "GET /portal/jobs/{job_id}/answer.{ending}")
-    yield Bounds(jobs, line, f"{guard.MAX_JOBS} jobs", shown)
+    yield Bounds(jobs, line, f"{cookies.MAX_JOBS} jobs", shown)
     saved = f"{_PAGES}/saved"
     numbers = (f"GET {saved}/{{number}}/price", f"POST {saved}/{{number}}/remove")
     yield Bounds((f"GET {saved}", f"POST {saved}", *numbers), asked, "24 questions", "one page")
@@ -182,8 +184,8 @@ wait for each other: *short* ones in `QSERVER_HTTP_THREADS` threads, and *questi
 | a line, with its header | {gunicorn.limit_request_line:,} bytes, \
 {gunicorn.limit_request_fields} fields |
 | a body | `QSERVER_MAX_BODY_BYTES` ({Settings().max_body_bytes:,}) |
-| a question | {linear.MAX_TERMS:,} terms, {linear.MAX_FACTORS:,} conditions, \
-{linear.MAX_RUNS:,} runs of weights |
+| a question | {linear_query.MAX_TERMS:,} terms, {linear_query.MAX_FACTORS:,} conditions, \
+{linear_query.MAX_RUNS:,} runs of weights |
 | a workload | {question.MAX_QUESTIONS:,} questions, {question.MAX_TERMS:,} terms in all |
 | a statement | {MAX_CHARACTERS:,} characters, {tokens.MAX_TOKENS:,} words, \
 {parser.MAX_CELLS:,} numbers |

@@ -30,8 +30,8 @@ from qserver.models.network.learning.amplification import amplified_nano, nomina
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, proven
 from qserver.planning.purchase import Purchase
+from qserver.query.class_grid import ProductPartition, product_partition
 from qserver.query.domain import Domain
-from qserver.query.grid import ProductPartition, product_partition
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO

@@ -96,7 +96,7 @@ def _check_points(label: str, xs: Sequence[float], ys: Sequence[float]) -> None:
 
 # XML 1.0 allows no other characters, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_STANDALONE = (
+_STYLE = (
     "svg{color:#1f2328;background:#fff}"
     "@media(prefers-color-scheme:dark){svg{color:#e6edf3;background:#0d1117}}"
 )
@@ -128,23 +128,18 @@ def path(points: Sequence[tuple[float, float]], *, closed: bool = False) -> str:
     return f"M{steps}{'Z' if closed else ''}"
 
 
-def document(
-    body: Iterable[str], *, width: float, height: float, name: str, text: str, standalone: bool
-) -> str:
+def document(body: Iterable[str], *, width: float, height: float, name: str, text: str) -> str:
     """A whole SVG document.
 
     Args:
         body: elements, back to front.
         width, height: in pixels.
         name, text: what a screen reader says: the plot's title, and what it shows.
-        standalone: bring colours and a background for light and dark; a page that the plot is
-            set into has its own, and may forbid styles within.
     """
-    style = element("style", _STANDALONE) if standalone else ""
     head = element("title", escaped(name)) + element("desc", escaped(text))
     return element(
         "svg",
-        style + head + "\n" + "\n".join(body) + "\n",
+        element("style", _STYLE) + head + "\n" + "\n".join(body) + "\n",
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {_number(width)} {_number(height)}",
         width=width,
@@ -367,16 +362,13 @@ class Frame:
         )
 
 
-def svg_of(
-    chart: Chart, *, width: float = WIDTH, plot_height: float = PLOT_HEIGHT, standalone: bool = True
-) -> str:
+def svg_of(chart: Chart, *, width: float = WIDTH, plot_height: float = PLOT_HEIGHT) -> str:
     """The chart as the text of an SVG document.
 
     Args:
         chart: what is shown.
         width: of the whole, in pixels.
         plot_height: of the part between the axes, in pixels; the texts add theirs.
-        standalone: False for a plot that is set into a page.
     """
     styles = styles_of([isinstance(mark, Area) for mark in chart.marks])
     titles = wrapped(chart.title, width=width - 2 * _MARGIN, size=TITLE_SIZE)
@@ -403,7 +395,6 @@ def svg_of(
         height=height,
         name=chart.title,
         text=chart.description,
-        standalone=standalone,
     )
 
 

@@ -70,7 +70,7 @@ class BarChart:
             raise InputError("limit", "be finite and > 0", self.limit)
 
 
-def svg_of_bars(chart: BarChart, *, width: float = _WIDTH, standalone: bool = True) -> str:
+def svg_of_bars(chart: BarChart, *, width: float = _WIDTH) -> str:
     """The bars as the text of an SVG document; see `chart.svg_of`."""
     titles = wrapped(chart.title, width=width - 2 * _MARGIN, size=_TITLE_SIZE)
     top = _MARGIN + LINE_HEIGHT * len(titles) + 2 * LINE_HEIGHT
@@ -94,7 +94,6 @@ def svg_of_bars(chart: BarChart, *, width: float = _WIDTH, standalone: bool = Tr
         height=bottom + _MARGIN,
         name=chart.title,
         text=chart.description,
-        standalone=standalone,
     )
 
 

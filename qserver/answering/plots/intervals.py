@@ -89,9 +89,7 @@ class IntervalChart:
             raise InputError("panels", "be one or more", self.title)
 
 
-def svg_of_intervals(
-    chart: IntervalChart, *, width: float = _WIDTH, standalone: bool = True
-) -> str:
+def svg_of_intervals(chart: IntervalChart, *, width: float = _WIDTH) -> str:
     """The intervals as the text of an SVG document; see `chart.svg_of`."""
     room = width - 2 * _MARGIN
     titles = wrapped(chart.title, width=room, size=_TITLE_SIZE)
@@ -109,7 +107,6 @@ def svg_of_intervals(
         height=top + _GAP + LINE_HEIGHT * len(notes) + _MARGIN,
         name=chart.title,
         text=chart.description,
-        standalone=standalone,
     )
 
 

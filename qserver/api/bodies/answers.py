@@ -33,11 +33,11 @@ from qserver.api.bodies.requests import (
     TERMS_SCHEMA,
 )
 from qserver.api.wire import FromNano, RecordBody, wire_integer, wire_value
-from qserver.query.asking.looking import Selection
-from qserver.query.asking.reading import Prior
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
-from qserver.query.sql.tables.intervals import CellInterval
+from qserver.query.asking.after_looking import Selection
+from qserver.query.asking.method_and_prior import Prior
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
+from qserver.query.sql.tables.cell_intervals import CellInterval
 from qserver.records.answer import (
     Answer,
     BothChoices,

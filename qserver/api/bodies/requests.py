@@ -23,9 +23,9 @@ from pydantic_core import PydanticCustomError
 from qserver.api.errors import fields_problem
 from qserver.errors import CapacityError, InputError
 from qserver.query import request_fields as fields
-from qserver.query.asking.looking import Looking, Rule, Selection
-from qserver.query.asking.reading import WANTED, Method, Prior, Reading, prior_of
-from qserver.query.linear import LinearQuery
+from qserver.query.asking.after_looking import Looking, Rule, Selection
+from qserver.query.asking.method_and_prior import WANTED, Method, Prior, Reading, prior_of
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import MAX_QUESTIONS, Question, Workload, check_terms
 from qserver.query.requirement import Measure, Requirement
 

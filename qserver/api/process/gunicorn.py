@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from qserver.program import limit_threads
+from qserver.program.start import limit_threads
 
 limit_threads(os.environ)  # numpy reads the limits once, when it loads: with the next imports.
 
@@ -18,8 +18,8 @@ if _settings.metrics_dir:
     # The library looks for the folder once, when it loads: with the next imports.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = _settings.metrics_dir
 
-from qserver.api.process.opening import logging_config  # noqa: E402
-from qserver.program import loading  # noqa: E402
+from qserver.api.process.start import logging_config  # noqa: E402
+from qserver.program.start import loading  # noqa: E402
 
 # Seconds beyond a question's longest wait: to finish it when asked to stop, and before a process
 # that shows no sign of life is replaced.

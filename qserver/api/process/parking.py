@@ -25,8 +25,8 @@ from gunicorn.workers.gthread import (  # type: ignore[import-untyped]
     ThreadWorker,
 )
 
-from qserver.api.ahead import LANES, VISIT_KEY
-from qserver.service.visits import Parked, Visit, visiting
+from qserver.api.lanes import LANES, VISIT_KEY
+from qserver.service.parking import Parked, Visit, visiting
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -10,7 +10,7 @@ from werkzeug.routing import BaseConverter
 
 from qserver.answering.models.price import verdict, would
 from qserver.api.bodies.answers import AnswerBody, ExplanationBody
-from qserver.api.bodies.model import (
+from qserver.api.bodies.models import (
     CheckRequest,
     LearntBody,
     ModelAuditBody,
@@ -25,7 +25,7 @@ from qserver.api.bodies.model import (
     StructureBody,
     StructureRequest,
 )
-from qserver.api.bodies.workload import JobBody
+from qserver.api.bodies.workloads_and_sql import JobBody
 from qserver.api.gate import caller_of_request
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import Parameter, integer_parameter, operation, read_parameters
@@ -46,7 +46,7 @@ from qserver.models.tracing.report import structural_report
 from qserver.models.tracing.structure_proposal import proposed_structure
 from qserver.query import request_fields as fields
 from qserver.query.domain_file import domain_from_document
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Explanation, JobStatus

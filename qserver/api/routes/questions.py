@@ -8,10 +8,9 @@ from typing import Final
 from flask import Response, request
 
 from qserver.answering.consistency import ConsistentWorkload
-from qserver.api.ahead import AnswerCache, KeptAnswer
 from qserver.api.bodies.answers import AnswerBody, ExplanationBody, ProbabilityBody
 from qserver.api.bodies.requests import ProbabilityRequest, QueryRequest, WorkloadRequest
-from qserver.api.bodies.workload import (
+from qserver.api.bodies.workloads_and_sql import (
     JobBody,
     SqlBody,
     SqlRequest,
@@ -22,6 +21,7 @@ from qserver.api.gate import caller_of_request
 from qserver.api.headers import preference_of
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import Parameter, operation, read_parameters
+from qserver.api.repeated_questions import AnswerCache, KeptAnswer
 from qserver.api.replies import (
     ASKING_CODES,
     ASKING_HEADERS,
@@ -34,13 +34,13 @@ from qserver.api.replies import (
     read_request,
     terms_of_request,
 )
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import Workload
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.service.cache.statements import MOST_KEPT
+from qserver.service.parking import is_second_run, read_once
 from qserver.service.service import Service
 from qserver.service.statements import Statements
-from qserver.service.visits import is_second_run, read_once
 from qserver.storage.standings import Stamp
 
 WAIT_HEADER = Parameter(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from qserver.cli.console import epsilon_text
 from qserver.cli.runtime import Commands, ExitCode, Runtime, add_store_options, store_settings
 from qserver.errors import ConfigError
-from qserver.query.numbers import exact_number
+from qserver.query.exact_numbers import exact_number
 from qserver.records.account import ROLES, Allowance
 
 if TYPE_CHECKING:

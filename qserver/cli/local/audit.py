@@ -17,8 +17,8 @@ from qserver.cli.conditions import parse_json
 from qserver.cli.console import Console
 from qserver.cli.models import gate_text, show_complexity
 from qserver.cli.plot import check_svg_path, write_svg
+from qserver.cli.requests import add_fields
 from qserver.cli.runtime import Commands, ExitCode, Runtime, add_store_options, store_settings
-from qserver.cli.server import add_fields
 from qserver.errors import ConfigError
 from qserver.query import request_fields as fields
 
@@ -58,7 +58,7 @@ def run_export(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         with args.file.open("x", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in lines)
     except OSError as exc:
-        raise ConfigError("file", f"be new and open to us ({exc.strerror})") from exc
+        raise ConfigError("file", f"be new and writable ({exc.strerror})") from exc
     runtime.console.line(f"Wrote {len(lines):,} entries.")
     return ExitCode.OK
 
@@ -162,7 +162,7 @@ def _request(args: argparse.Namespace, structure: Structure) -> AuditRequest:
 
 def _structure(args: argparse.Namespace) -> Structure:
     from qserver.models.network.bif import read_bif, structure_of_document
-    from qserver.query.files import load_domain
+    from qserver.query.domain_loading import load_domain
 
     text = _text(args.network)
     if args.domain is None:

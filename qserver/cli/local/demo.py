@@ -47,7 +47,7 @@ from qserver.cli.processes import (
 from qserver.cli.runtime import ExitCode, Runtime
 from qserver.config import Settings
 from qserver.errors import ConfigError
-from qserver.query.numbers import exact_number
+from qserver.query.exact_numbers import exact_number
 from qserver.records.unit import SealedPeriods
 from qserver.storage.standings import Budget
 from qserver.storage.store import Store

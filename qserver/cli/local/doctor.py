@@ -18,7 +18,7 @@ from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.records.charge import epsilon_text
 from qserver.service.history import Integrity
-from qserver.storage.facts import forbidden_powers, read_gauges
+from qserver.storage.population_facts import forbidden_powers, read_gauges
 from qserver.storage.server.connection import connect, public_address
 from qserver.storage.server.embedded_store import server_binary
 from qserver.storage.server.state_folder import StateFolder
@@ -99,10 +99,10 @@ def _check_folder(root: Path) -> Iterator[Finding]:
         yield Finding("state folder", "fault", f"{root} cannot be read ({exc.strerror}).")
         return
     if not stat.S_ISDIR(found.st_mode):
-        yield Finding("state folder", "fault", f"{root} is no folder. Choose another --state.")
+        yield Finding("state folder", "fault", f"{root} is not a folder. Choose another --state.")
     elif found.st_uid != os.geteuid() or not os.access(root, os.W_OK | os.X_OK):
         yield Finding(
-            "state folder", "fault", f"{root} is not ours to write. Run as its owner, or chown it."
+            "state folder", "fault", f"{root} is not writable. Run as its owner, or chown it."
         )
     elif kept.st_mode & 0o077:
         yield Finding(

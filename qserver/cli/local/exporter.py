@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from qserver.cli.runtime import ExitCode, Runtime, store_settings
 from qserver.config import Settings, url_of
 from qserver.errors import ConfigError, QServerError
-from qserver.storage.facts import PopulationGauges, read_gauges
+from qserver.storage.population_facts import PopulationGauges, read_gauges
 from qserver.storage.server.connection import connect
 from qserver.storage.server.durability import check_durable
 

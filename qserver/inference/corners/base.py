@@ -1,6 +1,6 @@
 """The rows of a history, factored once: peeled rows, then the connected parts of the core.
 
-Rows whose weights a query fixes corner by corner, in rounds, before anything is minimised.
+*Peeled rows.* A query fixes their weights corner by corner, in rounds, before any minimisation.
 
 1. A corner that one remaining row has fixes that row's weight. The row leaves.
 2. A group of remaining rows on the same attributes may be independent on the corners that only this
@@ -8,20 +8,20 @@ Rows whose weights a query fixes corner by corner, in rounds, before anything is
 
 All unbiased weights agree on rows that left. What remains is the core.
 
-The rows that are left after peeling: weights of least variance on one connected part of them.
+*The core*: weights of least variance on one connected part of it.
 
 Minimise the sum of a_i^2 b_i^2 with H'a = r. Small parts are solved by orthogonal factors: first
 the row space of H, which does not depend on the noise, then the weights on it. In a large part let
-M = H'WH with W = 1/b^2 and columns of unit length. M is singular where rows depend on others, so
-M + eI is factored, and the weights are a = WHy with y = (M + eI)^-1 r. They leave a small rest
-r - My of the right side. Repeated on the rest this is a proximal point method, and it converges to
-the weights of least variance.
+M = H'WH with W = 1/b^2 and columns of unit length. M is singular where rows depend on others, so M
++ eI is factored, and the weights are a = WHy with y = (M + eI)^-1 r. They leave a small rest r - My
+of the right side. Repeated on the rest this is a proximal point method, and it converges to the
+weights of least variance.
 
-Public rows as constraints: all other rows modulo the public ones.
+*Public rows* are constraints: all other rows count modulo the public ones.
 
-A public row has no noise, so any multiple of it may be taken off a query. Each independent public
-row gives up one corner, its pivot: rows and queries are reduced until they have no pivot. The total
-is one corner alone, so reducing by it only drops that corner.
+A public row has no noise, so any multiple of it may be subtracted from a query. Each independent
+public row gives up one corner, its pivot: rows and queries are reduced until they have no pivot.
+The total is one corner alone, so reducing by it only drops that corner.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from scipy.sparse.linalg import splu
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.vectors import IntArray, Sums
+from qserver.inference.limits import MOST_FOR_DIRECTIONS
 from qserver.records.state import State
 
 BoolArray = npt.NDArray[np.bool_]
@@ -51,7 +52,7 @@ _MOST_DENSE = 1 << 23
 
 @dataclass(frozen=True, eq=False)
 class Peeled:
-    """Rows in the order in which they left, and the corners that fixed their weights.
+    """Peeled rows in order, and the corners that fixed their weights.
 
     Args:
         rows: shape (k,).
@@ -65,7 +66,7 @@ class Peeled:
 
 
 def peeled(rows: csr_array, groups: IntArray) -> Peeled:
-    """The rows that leave, round by round, until nothing changes.
+    """Peel rows round by round until nothing changes.
 
     Args:
         groups: number of each row's set of attributes, shape (n,).
@@ -88,7 +89,7 @@ class _Peeling:
         self._pivots: list[IntArray] = []
 
     def take_single(self) -> bool:
-        """Take all rows that have a corner to themselves; whether there was one."""
+        """Peel all rows that have a corner to themselves; return whether there was one."""
         counts = np.bincount(self._entry_corner, minlength=self._m)
         single = counts[self._entry_corner] == 1
         rows, corners = self._entry_row[single], self._entry_corner[single]
@@ -101,7 +102,7 @@ class _Peeling:
         return bool(len(found))
 
     def take_groups(self) -> bool:
-        """Take all groups that are independent on corners of their own; whether there was one."""
+        """Peel all groups with independent corners of their own; return whether there was one."""
         group = self._groups[self._entry_row]
         least = np.full(self._m, np.iinfo(np.int64).max)
         most = np.full(self._m, -1)
@@ -153,9 +154,6 @@ class _Peeling:
         )
 
 
-MOST_FOR_DIRECTIONS = 200
-"""With more rows in reach of a question, only the weights of least variance are tried."""
-
 _SMALL = 300
 _RANK = 1e-13
 _SHIFTS = (1e-12, 1e-11, 1e-10, 1e-9)
@@ -181,19 +179,19 @@ class Core(ABC):
 
     @property
     def directions(self) -> FloatArray | None:
-        """Weights that give nothing, orthonormal in sum of a^2 b^2; None if there are many rows."""
+        """Weights that sum to zero, orthonormal in sum of a^2 b^2; None if there are many rows."""
         return None
 
     @property
     def factor(self) -> FloatArray | None:
-        """The factor that takes long to find again, if there is one."""
+        """The costly factor, if there is one."""
         return None
 
 
 def core_of(
     rows: IntArray, matrix: csr_array, scales: FloatArray, factor: FloatArray | None = None
 ) -> Core:
-    """The solver for a part, by its size; `factor`: of a large dense part, if it is known."""
+    """The solver for a part, by its size; `factor`: of a large dense part, if known."""
     if min(matrix.shape) <= _SMALL and matrix.shape[0] < 10 * _SMALL:
         return SmallCore(rows, matrix, scales)
     return LargeCore(rows, matrix, scales, factor)
@@ -208,7 +206,7 @@ class SmallCore(Core):
 
     @property
     def directions(self) -> FloatArray | None:
-        """Weights that give nothing, orthonormal in sum of a^2 b^2; None if there are many rows."""
+        """Weights that sum to zero, orthonormal in sum of a^2 b^2; None if there are many rows."""
         return self._null_space if self._has_few_rows else None
 
     @cached_property
@@ -286,7 +284,7 @@ class LargeCore(Core):
 
     @property
     def factor(self) -> FloatArray | None:
-        """The factor that takes long to find again, if there is one."""
+        """The costly factor, if there is one."""
         return self._lower
 
     def weights(self, right: FloatArray) -> FloatArray:
@@ -332,7 +330,7 @@ class Quotient:
 
     @classmethod
     def of(cls, public: csr_array) -> Quotient:
-        """The reduced form of these rows; those that repeat others get no weight."""
+        """The reduced form of these rows; dependent rows get no weight."""
         columns = np.unique(public.indices)
         work = np.asarray(public[:, columns].todense(), dtype=np.float64)
         n = len(work)
@@ -422,7 +420,7 @@ class Base:
         self._split(found.core, csr_array(rest[:, corners]), scales[self._noisy])
 
     def state(self) -> State:
-        """What spares another base of the same rows the peeling and the dense factors."""
+        """State from which a base of the same rows skips the peeling and the dense factors."""
         found = self._found
         arrays = {"rows": found.rows, "pivots": found.pivots, "core": found.core}
         factors = ((i, core.factor) for i, core in enumerate(self._cores))
@@ -495,12 +493,12 @@ class Base:
             out[core.rows] = core.weights(right[self._corner_places[number]])
 
     def cores_of(self, rows: IntArray) -> list[Core]:
-        """The parts of the core in which these rows are."""
+        """The parts of the core that contain these rows."""
         numbers = np.unique(self._core_of[rows])
         return [self._cores[i] for i in numbers if i >= 0]
 
     def with_public(self, weights: FloatArray) -> FloatArray:
-        """Weights on noisy rows that give nothing modulo public rows, completed by public rows.
+        """Complete weights on noisy rows that sum to zero modulo public rows by public rows.
 
         Args:
             weights: shape (k, n_rows), 0 on public rows.

@@ -1,4 +1,4 @@
-"""How far an estimate may be off because weights are floats.
+"""Bound on an estimate's bias from floating-point weights.
 
 Weights leave a rest of the query, exactly known corner by corner. A corner counts some of the
 records, so at least 0 and at most all of them. Let N be the public cap on the number of records.
@@ -8,11 +8,11 @@ interval, so nothing depends on whether the query is a combination of the rows e
 Weights that are themselves rounded change the estimate by their changes times the answers, which
 are public.
 
-What weights on rows leave of a query, and corrections until that is next to nothing.
+The remainder of a query is computed exactly and corrected until it is negligible.
 
-Weights are taken apart into parts of few bits, so that all products and sums of a part are whole
-multiples of one power of two below 2^53. So the remainder has no rounding error. Where a row has
-values too large for that, the remainder is computed in floats, and its rounding is bounded.
+Weights are split into parts of few bits, so that all products and sums of a part are whole
+multiples of one power of two below 2^53, without rounding. If a row has values too large for that,
+the remainder is computed in floats with a bound on the rounding.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Settled:
 
     Args:
         weights: as floats, shape (n,).
-        rest: what is left of the query by weights that differ by `change` at most.
+        rest: remainder of the query under weights that differ by at most `change`.
         rounding: bound on the sum of the errors of `rest`.
         change: shape (n,).
     """
@@ -58,12 +58,12 @@ def settled(
     *,
     enough: float,
 ) -> Settled:
-    """The weights, corrected until the remainder's values add up to `enough` at most.
+    """Correct weights until the sizes of the remainder's values sum to at most `enough`.
 
     Args:
         weights: first guess, shape (n,).
         solve: weights that about give a remainder.
-        enough: sum of sizes of the remainder that needs no more correction.
+        enough: sum of sizes at which correction stops.
     """
     is_large = ~rows.are_small
     is_exact = query.is_small and not weights[is_large].any()
@@ -90,7 +90,7 @@ def settled(
 
 
 def _without(rows: RowMatrix, query: Sums, weights: FloatArray) -> tuple[Sums, FloatArray]:
-    """The exact remainder of the query, and the weights that were taken off: nearly all."""
+    """The exact remainder of the query, and the weights subtracted: nearly all."""
     rest, left = query, weights
     for _ in range(_MOST_PARTS):
         part = rows.part_of(left, rest)
@@ -124,11 +124,11 @@ class Bias:
 
     @property
     def room(self) -> float:
-        """What plans allow for it, per unit of weight on rows, in records; seldom too little."""
+        """Allowance for the bias in plans, per unit of weight on rows, in records."""
         return self.most_records * _ROOM
 
     def enough(self, query: CornerVector) -> float:
-        """A size of the rest of a query that stays far within the room."""
+        """Size of a remainder that stays far within the room."""
         return query.unit * _ENOUGH
 
     def error(self, query: CornerVector, found: Settled) -> float:
@@ -138,5 +138,5 @@ class Bias:
 
     @staticmethod
     def shift(change: FloatArray, answers: FloatArray) -> float:
-        """Bound on what changes of weights do to the estimate, in records."""
+        """Bound on the effect of changed weights on the estimate, in records."""
         return float(change @ np.abs(answers)) * _UPWARD

@@ -4,16 +4,16 @@ A weight vector on one attribute is the sum over its stops x of (weight before x
 times [value < x]. A product over attributes is then a sum over *corners*: one stop per attribute,
 where the end of an attribute means that it has no condition. A range has two corners and a
 predicate on three attributes of ten values about a hundred, however many cells there are. Different
-corners are linearly independent as functions of the cell. So weights a are unbiased for a query
-just where they give each of its corners, and nothing else.
+corners are linearly independent as functions of the cell. So weights a are unbiased for a query if
+and only if they give its corners exactly.
 
 Corners have exact names: a corner is a node in a tree, whose edges are stops in the order of the
 attributes. The numbers of nodes are given in the order of arrival.
 
-The numbers of a tree's edges, in the order of their arrival, from 1.
+Edges of a tree are numbered from 1 in the order of arrival.
 
-A process that goes on from a checkpoint has the saved edges as a sorted array, which takes a tenth
-of the memory of a dictionary, and which processes share.
+A process that continues from a checkpoint has the saved edges as a sorted array. It takes a tenth
+of a dictionary's memory, and processes share it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ import numpy.typing as npt
 from scipy.sparse import csc_array, csr_array
 
 from qserver.inference.arrays import FloatArray, GrowingArray
-from qserver.query.linear import LinearQuery, Term
+from qserver.inference.limits import MOST_CORNERS
+from qserver.query.linear_query import LinearQuery, Term
 from qserver.query.weights import Weights
 from qserver.records.state import State, bytes_of_rows, rows_of_bytes
 
@@ -50,7 +51,7 @@ class Edges:
         return len(self._sorted) + len(self._later)
 
     def state(self) -> State:
-        """What makes these edges again."""
+        """State that makes these edges again."""
         later = np.fromiter(self._later, dtype=np.int64, count=len(self._later))
         edges = np.concatenate([self._sorted, later])
         first = len(self._sorted) + 1
@@ -66,7 +67,7 @@ class Edges:
         return [n or self._later[edge] for edge, n in zip(edges, saved, strict=True)]
 
     def found(self, edges: Sequence[int]) -> list[int | None]:
-        """The numbers of these edges; None for those that are not known."""
+        """The numbers of these edges; None for unknown ones."""
         later = list(map(self._later.get, edges))
         if not len(self._sorted):
             return later
@@ -81,9 +82,6 @@ class Edges:
 
 
 IntArray = npt.NDArray[np.int64]
-
-MOST_CORNERS = 1 << 12
-"""A row with more corners is one corner by itself: it only combines with measurements of itself."""
 
 _EXACT = 1 << 53
 _SMALL = 1 << 30
@@ -127,14 +125,14 @@ class CornerNames:
         self._whole: dict[LinearQuery, int] = {}
 
     def state(self) -> State:
-        """What `from_state` needs."""
+        """State that `from_state` reads."""
         places = np.array(list(self._places), dtype=np.int64).reshape(-1, 2)
         own = State({}, {"places": places, "whole": bytes_of_rows(self._whole)})
         return State.of_parts({"edges": self._children.state(), "own": own})
 
     @classmethod
     def from_state(cls, state: State, sizes: Sequence[int]) -> CornerNames:
-        """The names as they were."""
+        """Restore the names."""
         found, own = cls(), state.part("own").arrays
         for axis, stop in own["places"].tolist():
             found._places[axis, stop]
@@ -153,7 +151,7 @@ class CornerNames:
         return _vector(query, self._places.__getitem__, self._children.added)
 
     def of_query(self, query: LinearQuery) -> CornerVector:
-        """The vector of a query; its new corners get negative numbers that nobody remembers."""
+        """The vector of a query; its new corners get temporary negative numbers."""
         if _is_whole(query):
             known = self._whole.get(query)
             return _single(-1 if known is None else self._children.added([known])[0])
@@ -254,7 +252,7 @@ def jumps_of(weights: Weights) -> tuple[int, ...]:
 def _rounded(
     ids: IntArray, where: IntArray, values: npt.NDArray[np.object_], denominator: int
 ) -> CornerVector:
-    """The vector of sums that floats may not hold: exact sums, rounded once."""
+    """The vector of exact sums, each rounded once to a float."""
     sums = [0] * len(ids)
     for i, value in zip(where.tolist(), values.tolist(), strict=True):
         sums[i] += value
@@ -293,7 +291,7 @@ class Sums:
         return float(self.values[place]) if found else 0.0
 
     def minus(self, other: Sums, factor: float = 1.0) -> Sums:
-        """These less `factor` times the others."""
+        """These minus `factor` times the others."""
         if not len(other.ids):
             return self
         ids = np.concatenate([self.ids, other.ids])
@@ -317,7 +315,7 @@ class Sums:
 
 
 class RowMatrix:
-    """Rows, each a corner vector with whole values; row i is `units[i]` times a measured row."""
+    """Rows as corner vectors with whole values; row i is `units[i]` times a measured row."""
 
     def __init__(self) -> None:
         self._ids = GrowingArray(np.int32)
@@ -331,7 +329,7 @@ class RowMatrix:
         self._are_small = GrowingArray(np.bool_)
 
     def state(self, n_rows: int) -> State:
-        """What `from_state` needs for the first `n_rows` rows."""
+        """State of the first `n_rows` rows that `from_state` reads."""
         end = int(self._ends.view[n_rows])
         return State(
             {},
@@ -348,7 +346,7 @@ class RowMatrix:
 
     @classmethod
     def from_state(cls, state: State) -> RowMatrix:
-        """The rows as they were."""
+        """Restore the rows."""
         found = cls()
         for name, array in state.arrays.items():
             setattr(found, f"_{name}", GrowingArray.of(array))
@@ -444,7 +442,7 @@ class RowMatrix:
         return _summed(ids, np.concatenate(values))
 
     def part_of(self, weights: FloatArray, rest: Sums) -> FloatArray:
-        """The leading bits of the weights, few enough that `rest` less the combination is exact."""
+        """The leading bits of the weights, so few that `rest` minus the combination is exact."""
         most = float(np.abs(weights) @ self._largest.view) + rest.largest
         unit = np.ldexp(1.0, int(np.frexp(most)[1]) - _BITS)
         return np.asarray(np.rint(weights / unit) * unit)

@@ -4,7 +4,7 @@ Begin with `laplace_sum`, which settles clear cases without an integral and choo
 `evaluator.EqualScales` for equal scales, else `contour`, with a bound on the error.
 
 Which one to call: `laplace_sum.LaplaceSum`. `paper_methods` has the two methods of the source
-paper, of which draws are an `evaluator`. Of whole workloads `joint.joint_confidence` bounds the
-chance that all errors stay within given half-widths, `joint.least_factor` finds half-widths for a
+paper; its draws are an `evaluator`. For whole workloads, `joint.joint_confidence` bounds the chance
+that all errors stay within given half-widths, and `joint.least_factor` finds half-widths for a
 given chance.
 """

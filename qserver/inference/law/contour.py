@@ -46,7 +46,7 @@ from qserver.inference.law.evaluator import (
     log_one_minus_exp,
 )
 from qserver.inference.law.hyperbola import Hyperbola, Nodes, Quadrature, SaddleGrid
-from qserver.inference.law.moments import N_POWERS, Moments
+from qserver.inference.law.moment_function import N_POWERS, Moments
 
 _SMALL: Final = 0.16
 """Largest c^2 abs(s)^2 of a factor bounded through power sums."""

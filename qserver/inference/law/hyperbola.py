@@ -29,7 +29,7 @@ from scipy.special import erfcx, expit
 
 from qserver.errors import CapacityError, EvaluationError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.law.moments import ComplexArray, Moments
+from qserver.inference.law.moment_function import ComplexArray, Moments
 
 # s = expit(t): fine around the middle, reaching 1 - s = 1e-16 for the deepest tails.
 _LOGITS = np.concatenate([np.linspace(-14.0, 8.0, 56), np.linspace(8.5, 36.5, 29)])

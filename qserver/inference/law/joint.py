@@ -17,7 +17,7 @@ Smaller scales than stated keep both bounds: Lap(b) is Lap(b') plus independent 
 and noise added to a symmetric log-concave vector only takes mass out of a symmetric convex set
 (Anderson).
 
-The chance that some of many dependent errors is too large, bounded by random draws.
+*The sampled bound* of the chance that some error is too large.
 
 Let M_i(t) = E exp(t W_i), U the event that some abs(W_i) > h_i, and
 
@@ -113,7 +113,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Bet:
-    """Draws with a bet fixed beforehand; each statement is false with chance at most `failure`.
+    """Draws with a bet fixed in advance; each statement is false with chance at most `failure`.
 
     Args:
         sample: the draws.

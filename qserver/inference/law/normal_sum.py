@@ -1,6 +1,6 @@
 """The error of an estimate under Gaussian noise: W = sum_i N(0, s_i^2), which is normal again.
 
-It has the face of `LaplaceSum`, and `sum_of` gives the one or the other by the law of the noise.
+It has the interface of `LaplaceSum`; `sum_of` chooses between the two by the law of the noise.
 
 *The lattice.* Let K have P(K = j) proportional to f(j) = exp(-(j/s)^2 / 2), s >= 1, and X be normal
 with deviation s. Drawn by the quantile of one uniform variable, abs(K - X) <= 1. For j >= 0: f

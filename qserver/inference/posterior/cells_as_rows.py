@@ -1,22 +1,19 @@
 """Cells of measured tables as rows, so that they can disagree with each other and with rows.
 
-Where data arrive over time, cells are of one period each. So what a question has in common with the
-rest are its own periods, and those that rows of several periods link them to. What is measured in
-other periods leaves its posterior as it is, to the last bit.
-
-Large histories as few rows: cells that a question does not tell apart are taken together.
+*Data that arrive over time* have one period per cell. So only a question's own periods, and periods
+that rows link to these, bear on it. Measurements in other periods leave its posterior unchanged, to
+the last bit. *Large histories* become few rows: cells that a question does not separate are merged.
 
 Values of an attribute that neither the question nor any row tells apart are of one class. Parts of
 a table that meet the same classes are merged, and so are its cells; the merged cell is released,
-too, as the sum of theirs. Where every permutation within a class leaves the tables what they are,
-the weights of least variance are the same on the cells of a merged one. So they are not lost, and
-only what merged cells disagree about among each other is left out. What is merged depends on the
-question and on public scales alone.
+too, as the sum of theirs. If every permutation within a class leaves the tables unchanged, the
+weights of least variance are equal on the cells of a merged one. So nothing is lost but
+disagreements inside merged cells. Merging depends on the question and on public scales alone.
 
-Tables of several partitions of one attribute tell values of one class apart by the parts that these
-lie in. Then classes are refined (`_refined`) until two parts of one kind have equally many values
-of each class, and two values of one class lie in parts of the same kinds. On such classes, too, the
-weights of least variance are constant.
+Tables with several partitions of one attribute separate values of one class by their parts. Then
+classes are refined (`_refined`) until two parts of one kind have equally many values of each class,
+and two values of one class lie in parts of the same kinds. On such classes, too, the weights of
+least variance are constant.
 
 References:
     Weisfeiler and Leman (1968) for the refinement; Grohe et al. (2014) for least squares on it.
@@ -31,17 +28,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Final
 
 import numpy as np
 
-from qserver.inference.corners.base import MOST_FOR_DIRECTIONS
 from qserver.inference.corners.vectors import IntArray
-from qserver.inference.given.finest import Beside, LargeTable
+from qserver.inference.disagreement.finest_table import Beside, LargeTable
+from qserver.inference.limits import MOST_MERGED
 from qserver.inference.reach import Reach
-from qserver.inference.tables.measured import asked_periods
-from qserver.query.grid import AxisClasses, ProductPartition, class_grid, product_partition
-from qserver.query.linear import LinearQuery
+from qserver.inference.tables.pieces import asked_periods
+from qserver.query.class_grid import AxisClasses, ProductPartition, class_grid, product_partition
+from qserver.query.linear_query import LinearQuery
 from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 
@@ -102,22 +98,21 @@ class Blocks:
 
 
 def n_rows(measurement: AnyMeasurement) -> int:
-    """Of a table its cells, each of which is a row."""
+    """Number of rows; each cell of a table is a row."""
     return 1 if isinstance(measurement, Measurement) else len(measurement.indices)
 
 
 def numbered(rows: Iterable[Measurement]) -> list[Measurement]:
-    """The rows that `numbered_places` names, numbered from 0."""
+    """Rows at `numbered_places`, numbered from 0."""
     found = list(rows)
     return [replace(found[i], id=number) for number, i in enumerate(numbered_places(found))]
 
 
 def numbered_places(rows: Sequence[Measurement]) -> list[int]:
-    """Which of these rows are taken, in their new order; `factored_rows` follows them one by one.
+    """Places of the kept rows, in their new order.
 
-    Of the same row measured twice, as a cell or by itself, only the one with the least noise is
-    taken: the other may be the same noise with more added, and then says nothing more. The noise of
-    a sum of several cells is no other row's.
+    Of a row measured twice, alone or as a cell, only the least noisy is kept: the other may repeat
+    its noise and then adds nothing. A sum of several cells has its own noise.
     """
     best: dict[LinearQuery, int] = {}
     sums = list[int]()
@@ -134,10 +129,10 @@ def numbered_places(rows: Sequence[Measurement]) -> list[int]:
 def as_rows(
     measurements: Iterable[AnyMeasurement], keeps: Callable[[AnyMeasurement], bool] | None = None
 ) -> Iterator[Measurement]:
-    """The rows, and the cells of tables as rows under the ids of these.
+    """Rows, and cells of tables as rows with the tables' ids.
 
     Args:
-        keeps: whether a row, a cell or a whole measurement is among them; None for all.
+        keeps: whether a row, a cell or a whole measurement is included; None for all.
     """
     rows = _rows(measurements if keeps is None else filter(keeps, measurements))
     return rows if keeps is None else filter(keeps, rows)
@@ -160,7 +155,7 @@ def _cells(partition: ProductPartition) -> tuple[LinearQuery, ...]:
 
 @dataclass(frozen=True)
 class NearPeriods:
-    """Some periods, as those whose rows and cells may bear on questions.
+    """Periods whose rows and cells may bear on questions.
 
     Args:
         periods: values of an attribute.
@@ -176,7 +171,7 @@ class NearPeriods:
         return not asked_periods(row, self.apart).isdisjoint(self.periods)
 
     def n_cells(self, partition: ProductPartition) -> int:
-        """Cells that are about these periods."""
+        """Number of cells in these periods."""
         axis = next((a for a in partition.axes if a.axis == self.apart), None)
         if axis is None:
             return partition.n_cells
@@ -190,23 +185,23 @@ class NearPeriods:
         return found
 
     def n_rows(self, periods_of_rows: Iterable[frozenset[int]]) -> int:
-        """How many rows, each about some periods, are about these."""
+        """Number of rows in these periods."""
         return sum(not periods.isdisjoint(self.periods) for periods in periods_of_rows)
 
     def those(self, rows: Iterable[Measurement]) -> list[Measurement]:
-        """The rows that are about these periods, numbered anew."""
+        """The rows in these periods, renumbered."""
         kept = filter(self.holds, rows)
         return [replace(row, id=number) for number, row in enumerate(kept)]
 
 
 def own_periods(queries: Sequence[LinearQuery], apart: int) -> NearPeriods:
-    """The periods that questions are about."""
+    """Periods of questions."""
     own = frozenset[int]().union(*(asked_periods(query, apart) for query in queries))
     return NearPeriods(own, apart)
 
 
 def linked(near: NearPeriods, periods_of_rows: Sequence[frozenset[int]]) -> NearPeriods:
-    """These periods, and those that rows link them to."""
+    """These periods and all that rows link to them."""
     found, grown = near.periods, True
     while grown:
         linking = (periods for periods in periods_of_rows if not periods.isdisjoint(found))
@@ -215,25 +210,23 @@ def linked(near: NearPeriods, periods_of_rows: Sequence[frozenset[int]]) -> Near
     return NearPeriods(found, near.apart)
 
 
-MOST_MERGED: Final = MOST_FOR_DIRECTIONS
-"""Most rows and cells whose disagreements are all found; of more, those are that weigh most."""
 _MOST_BESIDE = 100
 """Most cells of a table each of which counts by itself beside a finer one."""
 
 
 @dataclass(frozen=True)
 class SummedCells(Measurement):
-    """The sum of some cells of one table, as a row: its noise is a sum of Laplace variables.
+    """A sum of cells of one table, as a row: its noise is a sum of Laplace variables.
 
     Args:
-        n_cells: how many; `alpha_nano` is that of each.
+        n_cells: number of cells; `alpha_nano` is that of each.
     """
 
     n_cells: int
 
     @property
     def n_summed(self) -> int:
-        """How many independent Laplace variables its noise is the sum of."""
+        """Number of independent Laplace variables in the noise."""
         return self.n_cells
 
     @cached_property
@@ -243,17 +236,17 @@ class SummedCells(Measurement):
 
     @cached_property
     def lattice_allowance(self) -> float:
-        """Bound on what the lattice changes of the continuous law of all cells together."""
+        """Bound on the lattice's effect on the continuous law of all cells together."""
         return float(self.step) * self.n_cells
 
 
 @dataclass(frozen=True)
 class Merging:
-    """What is merged for one question, or for some together.
+    """The merged tables of one question, or of several together.
 
     Args:
-        as_they_are: the rows.
-        tables: each table with the partition that its cells are merged to.
+        as_they_are: rows, not merged.
+        tables: each table with its merged partition.
     """
 
     as_they_are: Sequence[Measurement]
@@ -269,10 +262,10 @@ class Merging:
         near: NearPeriods | None = None,
         refines: bool = False,
     ) -> Merging | None:
-        """What is merged; None where that leaves more rows than `most`, of `near` alone.
+        """The merged rows of `near`; None if more than `most` are left.
 
         Args:
-            refines: whether parts of tables tell values apart, too.
+            refines: whether parts of tables separate values, too.
         """
         rows = [one for one in measurements if isinstance(one, Measurement)]
         if len(rows) > most:
@@ -310,17 +303,17 @@ def merged_rows(
     *,
     refines: bool = False,
 ) -> list[Measurement]:
-    """The rows and merged cells of all in reach, or else of as much as there is room for.
+    """Rows and merged cells of all measurements in reach, or as many as fit.
 
-    The used ones come first, and then the others in the order of their noise, the least first.
+    The used ones come first, then the others, least noise first.
 
     Args:
-        used: ids of those that must be among them.
-        near: the only periods that rows and cells are wanted of; None for all.
-        refines: whether parts of tables tell values apart, too.
+        used: ids that must be included.
+        near: the only periods of rows and cells; None for all.
+        refines: whether parts of tables separate values, too.
 
     Returns:
-        Numbered from 0; none where the used ones alone are too many.
+        Numbered from 0; none if the used ones alone are too many.
     """
     measurements = [m for m in reach.of(queries) if near is None or near.holds(m)]
     first = [one for one in measurements if one.id in used]
@@ -342,10 +335,10 @@ def merged_rows(
 def finest_and_others(
     queries: Sequence[LinearQuery], reach: Reach, used: Set[int]
 ) -> tuple[TableMeasurement, Beside]:
-    """The largest table that is used, and what may bear on the questions beside it.
+    """The largest used table, and other measurements that may bear on the questions.
 
-    Of other tables the cells are merged until they are sums of its cells. A row may be the same
-    noise as a cell with more added. So no table is merged of which some row is a cell.
+    Cells of other tables are merged until they are sums of its cells. A row may repeat a cell's
+    noise. So no table that has a row as a cell is merged.
 
     Raises:
         ValueError: no table is used.
@@ -383,7 +376,7 @@ def _large(
 
 
 def _common(partition: ProductPartition, finest: ProductPartition) -> ProductPartition:
-    """A partition that both refine: per attribute the coarser parts, or one part if none is."""
+    """A partition that both refine: per attribute the coarser parts, else one part."""
     own = {parts.axis: parts.dense for parts in partition.axes}
     labels = dict[int, IntArray]()
     for parts in finest.axes:
@@ -398,7 +391,7 @@ def _common(partition: ProductPartition, finest: ProductPartition) -> ProductPar
 
 
 def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> ProductPartition:
-    """The partition with those parts of an attribute together that meet the same classes."""
+    """Merge parts of an attribute that meet the same classes."""
     labels = dict[int, IntArray]()
     for parts in partition.axes:
         dense = parts.dense
@@ -410,7 +403,7 @@ def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> 
 def _refined(
     classes: Mapping[int, IntArray], partitions: Sequence[ProductPartition]
 ) -> dict[int, IntArray]:
-    """The coarsest classes within these that tables have equally many values of in like parts."""
+    """The coarsest refinement of which like parts of tables have equally many values."""
     by_axis: dict[int, dict[AxisClasses, None]] = {}
     for parts in itertools.chain.from_iterable(one.axes for one in partitions):
         by_axis.setdefault(parts.axis, {})[parts] = None
@@ -422,7 +415,7 @@ def _refined(
 
 
 def _refined_axis(classes: IntArray, partitions: Sequence[IntArray]) -> IntArray:
-    """The same of one attribute, shape (size,); part -1 is a kind of its own."""
+    """The refined classes of one attribute, shape (size,); part -1 is a separate kind."""
     # Parts of one value each tell no more apart than their classes.
     told = [parts for parts in partitions if parts.max() + 1 < np.count_nonzero(parts >= 0)]
     # Values that are alike in everything stay alike: one stands for them, with their number.
@@ -439,17 +432,17 @@ def _refined_axis(classes: IntArray, partitions: Sequence[IntArray]) -> IntArray
 
 
 def _together(*labels: IntArray) -> IntArray:
-    """A label per value, equal where all of these are."""
+    """Label values so that labels are equal if all given ones are."""
     return np.asarray(np.unique(np.stack(labels), axis=1, return_inverse=True)[1].ravel())
 
 
 def kinds_of(parts: IntArray, classes: IntArray, sizes: IntArray | None = None) -> IntArray:
-    """A kind per part, equal where it meets the same classes; the last is of part -1.
+    """Kind of each part, equal for parts that meet the same classes; the last is of part -1.
 
     Args:
         parts, classes: shape (n,).
-        sizes: how many values each of the n stands for; with it only parts with equally many of
-            each class are of one kind.
+        sizes: number of values that each of the n stands for; parts of one kind then have equally
+            many of each class.
     """
     n, met, inside = int(parts.max()) + 1, dict[bytes, int](), parts >= 0
     pairs, places = np.unique(
@@ -465,13 +458,13 @@ def kinds_of(parts: IntArray, classes: IntArray, sizes: IntArray | None = None) 
 
 
 def _summed(table: TableMeasurement, coarse: ProductPartition) -> Iterator[Measurement]:
-    """The cells of a coarser partition, each the sum of cells of the table."""
+    """Cells of a coarser partition, as sums of the table's cells."""
     for cell, (total, count) in enumerate(zip(*_sums(table, coarse), strict=True)):
         yield sum_of(coarse.row(cell), table, total, count)
 
 
 def _sums(table: TableMeasurement, coarse: ProductPartition) -> tuple[list[int], list[int]]:
-    """Per cell of a coarser partition the sum of the table's indices there, and their number."""
+    """Sum of the table's indices, and number of cells, per cell of a coarser partition."""
     totals, counts = [0] * coarse.n_cells, [0] * coarse.n_cells
     for place, index in zip(cells_of(table.partition, coarse).tolist(), table.indices, strict=True):
         totals[place] += index
@@ -480,7 +473,7 @@ def _sums(table: TableMeasurement, coarse: ProductPartition) -> tuple[list[int],
 
 
 def sum_of(row: LinearQuery, table: TableMeasurement, index: int, count: int) -> Measurement:
-    """The sum of so many cells of a table, as a row."""
+    """A sum of cells of a table, as a row."""
     step: Fraction = table.step
     if count == 1:
         return Measurement(table.id, row, "", table.alpha_nano, step, index)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from qserver.errors import RequirementError
 from qserver.inference.estimate import Posterior
-from qserver.inference.posterior.by_method import CutPosterior
-from qserver.inference.posterior.given_posterior import AnyPosterior, GivenPosterior
+from qserver.inference.posterior.disagreeing_rows import AnyPosterior, GivenPosterior
+from qserver.inference.posterior.method_and_prior import CutPosterior
 
 MAX_POINTS = 2001
 
@@ -33,7 +33,7 @@ def posterior_curve(
     """Points of a posterior, evenly spaced over its shortest interval at `confidence`.
 
     The points describe the continuous law of the error. The allowance for lattice and floats only
-    lengthens intervals. Where nothing disagrees the law is symmetric, and half of it is computed.
+    lengthens intervals. Without disagreements the law is symmetric, and half of it is computed.
 
     Args:
         confidence: of the interval that the points span, in (0, 1).
@@ -70,7 +70,7 @@ def posterior_curve(
 def _by_probabilities(
     posterior: GivenPosterior | CutPosterior, *, confidence: float, n_points: int
 ) -> tuple[DensityPoint, ...]:
-    """The curve of a law that is known by its probabilities."""
+    """The curve of a law given by probabilities."""
     ends = posterior.interval(confidence)
     step = (ends.high - ends.low) / (n_points - 1)
     found = []

@@ -1,9 +1,8 @@
 """The posteriors of estimates, each computed once for one history.
 
 Rows and cells are factored once and followed from version to version. A purchase adds a few rows to
-many. So what was factored for the version before is copied and grown by these, and no row is named
-and factored again. What an earlier version says stays as it is: whoever holds it may compute with
-it later.
+many. So the factors of the version before are copied and extended, and no row is factored again.
+Earlier versions do not change: their holders may compute with them later.
 """
 
 from __future__ import annotations
@@ -17,23 +16,12 @@ from threading import Lock
 
 import numpy as np
 
+from qserver.inference.disagreement.error_law import ENOUGH
+from qserver.inference.disagreement.known_sums import KnownSums, Together
 from qserver.inference.estimate import RowEstimate, trim
-from qserver.inference.given.known_sums import KnownSums, Together
-from qserver.inference.given.law_given import ENOUGH
-from qserver.inference.posterior.alike import Shapes
-from qserver.inference.posterior.by_rows import (
-    FAULTS_OF_FLOATS,
-    Cells,
-    CellsAndRows,
-    CellsOfTable,
-    ManyAlike,
-    Wanted,
-    rows_in_play,
-    stated,
-)
+from qserver.inference.limits import MAX_ROWS, MOST_MERGED
 from qserver.inference.posterior.cells_as_rows import (
     MOST_CELLS,
-    MOST_MERGED,
     Blocks,
     NearPeriods,
     as_rows,
@@ -43,12 +31,23 @@ from qserver.inference.posterior.cells_as_rows import (
     n_rows,
     own_periods,
 )
-from qserver.inference.posterior.given_posterior import Stated, ToState
+from qserver.inference.posterior.disagreeing_rows import Stated, ToState
+from qserver.inference.posterior.row_posterior import (
+    FAULTS_OF_FLOATS,
+    Cells,
+    CellsAndRows,
+    CellsOfTable,
+    ManyAlike,
+    Wanted,
+    rows_in_play,
+    stated,
+)
+from qserver.inference.posterior.similar_questions import Shapes
 from qserver.inference.reach import Reach
 from qserver.inference.rows.refinement import Weights
-from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
-from qserver.inference.tables.measured import asked_periods
-from qserver.query.linear import LinearQuery
+from qserver.inference.rows.rows_in_play import RowsInPlay
+from qserver.inference.tables.pieces import asked_periods
+from qserver.query.linear_query import LinearQuery
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR
 
@@ -67,9 +66,9 @@ class Posteriors:
     """The posteriors of estimates on one history. Not safe for concurrent use; what it finds is.
 
     Args:
-        rows: the rows that are combined by algebra; they know what disagrees.
+        rows: the rows combined by algebra, with their disagreements.
         measurements: all live rows and tables by id.
-        apart: the attribute of periods of data that arrive over time; None where all are there.
+        apart: the attribute of periods of data that arrive over time; None without such data.
     """
 
     def __init__(
@@ -85,15 +84,15 @@ class Posteriors:
         self._shapes: OrderedDict[tuple[int, ...], Shapes] = OrderedDict()
 
     def follow(self, changed: Collection[int], *, is_known: bool) -> set[int] | None:
-        """Forget what is no more so, since measurements are new or were refined.
+        """Forget results that new or refined measurements may change.
 
         Args:
             changed: their ids.
             is_known: whether nothing else has changed.
 
         Returns:
-            The ids of all measurements that may say something else of some question now, these
-            among them; None for all.
+            Ids of all measurements whose bearing on some question may have changed, these included;
+            None for all.
         """
         self._together.clear()
         self._present.clear()
@@ -111,7 +110,7 @@ class Posteriors:
 
     @property
     def _present_kind(self) -> str:
-        """How posteriors are found: of another kind of history they are so in another way."""
+        """Kind of the present history, which decides how posteriors are found."""
         if not self._version.size:
             return "rows"
         return "cells" if self._version.size <= MOST_CELLS else "many cells"
@@ -119,8 +118,8 @@ class Posteriors:
     def _touched(self, changed: Collection[int]) -> set[int] | None:
         """As `follow`.
 
-        Where rows are known by the corners, only rows that depend on each other bear on each other;
-        else whatever meets in some cell, or in some period.
+        If rows are known by their corners, only dependent rows bear on each other; else all that
+        share a cell, or a period.
         """
         some = [self._measurements[i] for i in changed]
         if any(one.alpha_nano == 0 for one in some):
@@ -138,11 +137,11 @@ class Posteriors:
     def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> ToState:
         """The posterior of a row, given the disagreements that bear on its estimate.
 
-        For an independent answer, where tables tell too much apart, or where floats fail, it is
-        the law of the estimate's error.
+        For an independent answer, for too fine tables, or if floats fail, it is the law of the
+        estimate's error.
 
         Args:
-            enough: numerical error of probabilities that is small enough.
+            enough: sufficient numerical error of probabilities.
         """
         known = estimate.posterior
         if known.is_exact:
@@ -156,10 +155,7 @@ class Posteriors:
         return self._known[key]
 
     def ahead(self, rows: Rows, estimates: Estimates, *, enough: float = ENOUGH) -> None:
-        """Note questions whose posteriors will be wanted: those that are alike are found at once.
-
-        It is seldom for nothing: when one is wanted, all that are like it are computed.
-        """
+        """Note questions whose posteriors are needed soon: similar ones are found at once."""
         new = dict[_Key, tuple[Wanted, RowEstimate]]()
         for row, estimate in zip(rows, estimates, strict=True):
             key = _key(row, estimate, enough)
@@ -177,14 +173,14 @@ class Posteriors:
             self._note([(key, *new[key]) for key in keys])
 
     def _reached(self, found: Sequence[tuple[Wanted, RowEstimate]]) -> list[tuple[int, ...]]:
-        """What is in reach of each question; nothing where it would tell nothing."""
+        """Measurements in reach of each question; none if they would tell nothing."""
         tells = any(estimate.tables and not estimate.ids for _, estimate in found)
         if not tells and (len(found) == 1 or self._version.size <= MOST_CELLS):
             return [()] * len(found)
         return self._version.reach.of_each([wanted.row for wanted, _ in found])
 
     def _kind(self, row: LinearQuery, ids: tuple[int, ...]) -> Hashable:
-        """Equal for questions that are alike; None where nothing is merged for them."""
+        """Key of similar questions; None if nothing is merged for them."""
         if self._apart is not None or self._version.size <= MOST_CELLS:
             return None
         shapes = self._shapes_of(ids)
@@ -197,7 +193,7 @@ class Posteriors:
         return self._shapes[ids]
 
     def _note(self, found: Sequence[tuple[_Key, Wanted, RowEstimate]]) -> None:
-        """Note questions that are alike, or one by itself."""
+        """Note similar questions, or a single one."""
         all_wanted, firsts = [wanted for _, wanted, _ in found], list[list[_Way]]()
         if len(found) > 1:
             rows = [wanted.row for wanted in all_wanted]
@@ -214,7 +210,7 @@ class Posteriors:
             self._known[key] = ToState(compute, is_alike=bool(firsts))
 
     def together(self, rows: Rows, estimates: Estimates) -> Together | None:
-        """Some estimates with what disagrees about them; None where that is not known."""
+        """Estimates with the disagreements that bear on them; None if unknown."""
         if any(one.method == "independent" for one in estimates):
             return None
         pairs = list(zip(rows, estimates, strict=True))
@@ -242,7 +238,7 @@ class Posteriors:
         return None
 
     def _ways(self, wanted: Wanted, estimate: RowEstimate) -> Sequence[_Way] | Stated:
-        """Ways to the posterior, the best first, or itself. They need the history no more."""
+        """Ways to the posterior, best first, or the posterior itself, without the history."""
         found = self._cells_and_rows((wanted.row,), (estimate,))
         ways: list[_Way] = [partial(rows.stated, wanted) for rows in found]
         if self._may_use_rows_alone(ways, (estimate,)):
@@ -254,7 +250,7 @@ class Posteriors:
         return ways
 
     def _may_use_rows_alone(self, ways: Sequence[object], estimates: Estimates) -> bool:
-        """Whether rows alone may be the last way: cells are not at hand, or are too many."""
+        """Whether rows alone may be the last way: cells are unknown or too many."""
         are_rows = not any(map(_uses_cells, estimates))
         return are_rows and (not ways or self._version.size > MOST_CELLS)
 
@@ -271,10 +267,9 @@ class Posteriors:
         return self._with_tables(rows, used)
 
     def _with_periods(self, rows: Rows, used: Sequence[int], apart: int) -> list[CellsAndRows]:
-        """The rows and cells of periods that may bear on questions; none if all are rows.
+        """Rows and cells of periods that may bear on questions; none if all are rows.
 
-        As they are, or merged for the questions where they are too many; then those of the
-        questions' own periods as they are.
+        They are merged if too many; then those of the questions' own periods follow, not merged.
         """
         own = own_periods(rows, apart)
         near = linked(own, self._version.periods)
@@ -296,26 +291,25 @@ class Posteriors:
     def _merged(
         self, rows: Rows, used: Sequence[int], near: NearPeriods | None = None
     ) -> partial[list[Measurement]]:
-        """What cells and rows are merged: those that may bear on the questions."""
+        """Merged cells and rows that may bear on the questions."""
         return partial(merged_rows, tuple(rows), self._version.reach, frozenset(used), near)
 
     def _refined(
         self, merged: partial[list[Measurement]], used: Sequence[int]
     ) -> list[CellsAndRows]:
-        """The last way, where estimates use tables: tables tell values apart, too."""
+        """The last way, if estimates use tables: tables separate values, too."""
         return [self._made(partial(merged, refines=True))] if self._uses_tables(used) else []
 
     def _made(self, make: Callable[[], Sequence[Measurement]]) -> CellsAndRows:
         return CellsAndRows(lambda: rows_in_play(make(), self._rows.most_records))
 
     def _with_tables(self, rows: Rows, used: Sequence[int]) -> list[Cells]:
-        """Cells and rows as they are; where they are too many, first merged for the questions.
+        """Cells and rows as they are; if too many, first merged for the questions.
 
-        As they are they serve all questions of a history, factored once, and nothing of what they
-        disagree about is left out. Where rows are more than merging takes, those that there is room
-        for as they are come first, for one question: a law of several together takes too long on
-        so many. Where the used ones alone are too many as they are, merged less far; then the cells
-        of the finest table.
+        Unmerged ones serve all questions of a history, factored once, with all disagreements. If
+        rows exceed the limit of merging, the unmerged ones that fit come first, for one question
+        only: a joint law on so many takes too long. If the used ones alone are too many, they are
+        merged less far; then come the cells of the finest table.
         """
         ways, ids, uses_tables = list[Cells](), None, self._uses_tables(used)
         if self._version.size > MOST_CELLS:
@@ -333,7 +327,7 @@ class Posteriors:
         return ways
 
     def _of(self, which: NearPeriods | tuple[int, ...]) -> AsTheyAre:
-        """The rows and cells of these periods, or of these measurements, as they are."""
+        """Unmerged rows and cells of these periods, or of these measurements."""
         key = (*_OF_PERIODS, *sorted(which.periods)) if isinstance(which, NearPeriods) else which
         if key not in self._present:
             trim(self._as_they_are, _MOST_WITH_CELLS)
@@ -341,7 +335,7 @@ class Posteriors:
         return self._present[key]
 
     def _followed(self, key: tuple[int, ...], which: NearPeriods | tuple[int, ...]) -> AsTheyAre:
-        """They by an earlier version, where one is known that became these."""
+        """The rows, continued from an earlier version that became these, if known."""
         of_periods = isinstance(which, NearPeriods)
         keeps = which.holds if isinstance(which, NearPeriods) else None
         some = self._measurements if of_periods else [self._measurements[i] for i in key]
@@ -405,27 +399,27 @@ def _key(row: LinearQuery, estimate: RowEstimate, enough: float) -> _Key:
 
 
 def _used(key: _Key) -> set[int]:
-    """The ids of what an estimate was made from."""
+    """Ids of the measurements behind an estimate."""
     return {*(i for i, _ in key[3]), *key[4]}
 
 
 def _inside(one: AnyMeasurement) -> LinearQuery:
-    """The row, or what a table has cells of."""
+    """The row, or a table's cells as a box."""
     return one.row if isinstance(one, Measurement) else one.partition.inside
 
 
 def _has_law(estimate: RowEstimate) -> bool:
-    """Whether a posterior is another than the law of the estimate's error."""
+    """Whether a posterior may differ from the law of the estimate's error."""
     return not estimate.posterior.is_exact and estimate.method != "independent"
 
 
 def _is_of_one_table(estimate: RowEstimate, ids: tuple[int, ...]) -> bool:
-    """Whether an estimate is of the only table in reach, whose cells have nothing to disagree.
+    """Whether an estimate uses the only table in reach, which cannot disagree with itself.
 
     Cells share no noise, and only one sum of them is the question.
 
     Args:
-        ids: of what is in reach.
+        ids: of the measurements in reach.
     """
     return len(estimate.tables) == 1 and not estimate.ids and ids == tuple(estimate.tables)
 
@@ -435,13 +429,13 @@ def _uses_cells(estimate: RowEstimate) -> bool:
 
 
 def _as_known(wanted: Sequence[Wanted], sums: KnownSums) -> Together:
-    """The estimates as they are known."""
+    """The estimates as already known."""
     estimates = np.array([one.known.estimate for one in wanted])
     return Together(estimates, np.array([one.known.allowance for one in wanted]), sums)
 
 
 def _first(wanted: Wanted, ways: Sequence[_Way]) -> Stated:
-    """What the first way finds that finds something; the law of the estimate's error if none."""
+    """The result of the first successful way; the law of the estimate's error if none."""
     for way in ways:
         with contextlib.suppress(*FAULTS_OF_FLOATS):
             found = way()
@@ -454,10 +448,10 @@ _Keeps = Callable[[AnyMeasurement], bool]
 
 
 class _Numbered:
-    """The rows that are taken, numbered in the order in which they came.
+    """The kept rows, numbered in the order of arrival.
 
-    Of the same row measured twice only the measurement with the least noise is taken: the other may
-    be the same noise with more added, and then says nothing more.
+    Of a row measured twice only the least noisy measurement is kept: the other may repeat its noise
+    and then adds nothing.
     """
 
     def __init__(self) -> None:
@@ -470,15 +464,15 @@ class _Numbered:
         return found
 
     def numbers_of(self, rows: Iterable[Measurement]) -> set[int]:
-        """Under which numbers rows are known, whosever noise was taken."""
+        """Numbers of rows, whichever measurement was kept."""
         return {self._best[one.row][2] for one in rows}
 
     def owners(self, numbers: Iterable[int]) -> set[int]:
-        """The ids of the measurements that have these rows."""
+        """Ids of the measurements with these rows."""
         return {i for number in numbers for i in self._owners[number]}
 
     def taken(self, rows: Iterable[Measurement]) -> list[Measurement]:
-        """Those of some new or refined rows that are taken, under their numbers."""
+        """The kept ones of new or refined rows, by number."""
         found = dict[int, Measurement]()
         for one in rows:
             known = self._best.get(one.row)
@@ -497,8 +491,8 @@ class AsTheyAre(CellsAndRows):
     Args:
         measurements: live rows and tables, in the order of their ids.
         most_records: public cap on the number of records.
-        keeps: whether a row, a cell or a whole measurement is among them.
-        before: the same of an earlier version, which `becomes` these.
+        keeps: whether a row, a cell or a whole measurement is included.
+        before: those of an earlier version, which `becomes` these.
     """
 
     def __init__(
@@ -520,17 +514,17 @@ class AsTheyAre(CellsAndRows):
         self._is_grown = False
 
     def becomes(self, measurements: Sequence[AnyMeasurement]) -> bool:
-        """Whether these are the same ones, perhaps refined, and others."""
+        """Whether the later ones are these, perhaps refined, and others."""
         alphas = {m.id: m.alpha_nano for m in measurements}
         return all(alphas.get(i, -1) >= m.alpha_nano for i, m in self._measurements.items())
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether these were factored, or those of an earlier version were."""
+        """Whether these, or those of an earlier version, are factored."""
         return self._rows is not None or self._before is not None
 
     def touched(self, ids: Iterable[int]) -> set[int] | None:
-        """The measurements that depend on each other and on some of these; None if unknown."""
+        """Measurements that depend on some of these; None if unknown."""
         with self._lock:
             rows = self._in_play()
             changed = as_rows([self._measurements[i] for i in ids], self._keeps)
@@ -539,7 +533,7 @@ class AsTheyAre(CellsAndRows):
             return None if reached is None else self._numbered.owners(reached)
 
     def _grown(self) -> RowsInPlay:
-        """The rows, by those of the version before; called with the lock held."""
+        """The rows, extended from the version before; called with the lock held."""
         before, self._before = self._before, None
         known = dict[int, AnyMeasurement]()
         # Copies share what was factored, so only one of them may grow.

@@ -1,4 +1,4 @@
-"""All unbiased weights of a query: those of least variance, and directions that change nothing."""
+"""All unbiased weights of a query: the best linear ones (BLUE), and directions that sum to zero."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Combinations:
     Args:
         noise: noise of the n rows.
         least: weights of least variance, shape (n,).
-        directions: weights that give nothing, shape (k, n). None where they are too many to try.
+        directions: weights that sum to zero, shape (k, n). None if too many to try.
         whitening: K, so that K `directions` are orthonormal in sum of weight^2 b^2, shape (k, k).
         error: bound on the float error of an estimate by `least`, in records.
     """
@@ -134,11 +134,11 @@ def whitening_of(directions: FloatArray, scales: FloatArray) -> FloatArray:
 
 
 def orthonormal(directions: FloatArray, scales: FloatArray) -> FloatArray:
-    """Directions with the same span, but for what has no noise, orthonormal as above.
+    """Directions with the same span, without noiseless ones, orthonormal as above.
 
     Args:
-        directions: of size 1 or less each, but for rounding. One that is the difference of a row
-            and its refinement is nothing but rounding: it says nothing of other rows.
+        directions: of size at most 1, up to rounding. The difference of a row and its refinement is
+            only rounding: it tells nothing of other rows.
     """
     left, sizes, _ = np.linalg.svd(directions * scales, full_matrices=False)
     kept = sizes > _SAME * max(1.0, float(sizes.max(initial=0.0)))
@@ -156,7 +156,7 @@ def noise_of(measurements: Sequence[Measurement], *, room: float) -> Noise:
 
 
 def float_room(answers: FloatArray, room: float) -> FloatArray:
-    """Room for floats in a sum that uses rows with these answers, per unit of weight, in records.
+    """Allowance for floats in a sum over rows with these answers, per unit of weight, in records.
 
     Args:
         room: the part of it for the bias of weights.
@@ -168,6 +168,6 @@ _SUM_ROUNDING = 2.0**-49
 
 
 def only_combination(noise: Noise, weights: FloatArray) -> Combinations:
-    """Fixed weights on some rows, as the only combination."""
+    """A combination with fixed weights and no directions."""
     n = len(weights)
     return Combinations(noise, weights, np.zeros((0, n)), np.zeros((0, 0)))

@@ -1,11 +1,11 @@
-"""What to measure to meet a target: the asked row itself, or measured rows anew, and how far.
+"""Measurements to meet a target: the asked row itself, or refined rows.
 
-Refinement lowers the scale b of a row; its old noise no longer counts. `RefinedRow` finds the
-largest scale of one row, with the best weights of all others. `WaterFill` keeps the weights A and
-lowers c_i = abs(A_i) b_i of every row to at most u_i t, for one level t. With u = 1 only the rows
-that dominate the error are refined. With u_i = abs(w_i A_i)^(1/3) the price, the sum of w_i / b_i,
-is least for its variance: d/d alpha (w alpha + mu A^2 / alpha^2) = 0. With u = c all rows are
-refined by one factor.
+Refinement lowers the scale b of a row and replaces its noise. `RefinedRow` finds the largest scale
+of one row, with the best weights of all others. `WaterFill` keeps the weights A and lowers c_i =
+abs(A_i) b_i of every row to at most u_i t, for one level t. With u = 1 only the rows that dominate
+the error are refined. With u_i = abs(w_i A_i)^(1/3) the price, the sum of w_i / b_i, is least for
+its variance: d/d alpha (w alpha + mu A^2 / alpha^2) = 0. With u = c all rows are refined by one
+factor.
 
 A new measurement of the asked row, combined with the history.
 
@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.blue import Combinations
-from qserver.inference.rows.tail import Tail, TailProblem, safe_half_width
+from qserver.inference.rows.shortest_interval import Tail, TailProblem, safe_half_width
 from qserver.records.privacy.noise_law import GAUSSIAN
 
 _TOLERANCE = 1e-8
@@ -158,15 +158,14 @@ def beside(
 ) -> Combined | None:
     """The least new measurement of a row with Gaussian noise that meets a target with history.
 
-    Both are weighed by their precisions: their noises are independent, so that is least variance.
+    Weights by precision have least variance: the noises are independent.
 
     Args:
-        weights: of least variance that history gives the row with.
+        weights: history's, of least variance.
         scales: standard deviations of the parts of its error, shape (n,); some > 0.
-        room: what lattice and floats add to the half-width at most, in records.
+        room: bound on the lattice's and floats' part of the half-width, in records.
 
-    Returns:
-        None where the target is finer than the lattice.
+    Returns: None if the target is finer than the lattice.
     """
     law = GAUSSIAN
     noise = (target - room) * _INWARD / safe_half_width(np.ones(1), confidence, law)
@@ -257,7 +256,7 @@ class RefinedRow(ScaleSearch):
 
 @dataclass(frozen=True)
 class WaterFill:
-    """Fixed weights on some rows with noise that may be lowered.
+    """Fixed weights on rows whose noise may be lowered.
 
     Args:
         ids: measurement ids, shape (n,); `NEW` for a new row.

@@ -1,9 +1,8 @@
-"""The measured rows that are combined by algebra; updated only when they are needed.
+"""The measured rows combined by algebra; updated only when needed.
 
-Rows that came since the last factoring are taken in one by one, which is quick. After some of them
-all rows are factored anew: a small history at once, a large one in a thread, while the old factors
-answer. Many rows that come together are factored at once where a question may wait for that; else
-in a thread, too, and until it ends the rows before them answer.
+New rows are quickly added one by one. After some of them all rows are factored anew: a small
+history at once, a large one in a thread while the old factors answer. Many new rows are factored at
+once if a question may wait; else in a thread, while the earlier rows answer.
 """
 
 from __future__ import annotations
@@ -20,15 +19,13 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.bias import Bias, Settled, settled
 from qserver.inference.corners.vectors import CornerNames, CornerVector, IntArray, RowMatrix, Sums
-from qserver.inference.given.known_sums import KnownSums, ManyRows
+from qserver.inference.disagreement.known_sums import KnownSums, ManyRows
 from qserver.inference.rows.blue import NEW, Combinations
-from qserver.inference.rows.play import Play, Polished, Work
+from qserver.inference.rows.factors import Play, Polished, Work
 from qserver.inference.rows.refinement import Weights
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.records.history import Measurement
 from qserver.records.state import State
-
-MAX_ROWS = 20_000
 
 _MOST_LATER = 64
 _MOST_AT_A_TIME = 2 * _MOST_LATER
@@ -67,16 +64,16 @@ class RowsInPlay:
         self._many: OrderedDict[tuple[int, ...], ManyRows] = OrderedDict()
 
     def state(self) -> State:
-        """What `restore` needs: names, and the rows as they were last factored."""
+        """State that `restore` reads: names, and the rows as last factored."""
         others = [i for i in self._live if not self._play.holds(i)]
         own = State({}, {"others": np.array(others, dtype=np.int64)})
         parts = {"names": self._names.state(), "play": self._play.state(), "own": own}
         return State.of_parts(parts)
 
     def restore(self, state: State, sizes: Sequence[int]) -> None:
-        """Go on from what was saved, after the same history and perhaps more was noted.
+        """Continue from a saved state, once the same history and perhaps more was noted.
 
-        What came since the rows were factored, refinements included, is still to be taken in.
+        Newer rows and refinements are still to be added.
         """
         self._names = CornerNames.from_state(state.part("names"), sizes)
         play = self._play = Play.from_state(state.part("play"))
@@ -89,7 +86,7 @@ class RowsInPlay:
 
     @property
     def room(self) -> float:
-        """What intervals allow for floats per unit of weight, in records."""
+        """Allowance for floats in intervals per unit of weight, in records."""
         return self._bias.room
 
     @property
@@ -108,14 +105,14 @@ class RowsInPlay:
             self._making.since[measurement.id] = measurement
 
     def arrived(self) -> bool:
-        """Put rows in play that were factored meanwhile; whether there were any."""
+        """Put rows factored meanwhile in play; return whether there were any."""
         if self._making is None or self._making.is_alive():
             return False
         self._swap(self._making)
         return True
 
     def catch_up(self) -> None:
-        """Take in all noted rows; past the cap, keep the most useful ones."""
+        """Add all noted rows; past the cap, keep the most useful ones."""
         self.arrived()
         if not self._noted:
             return
@@ -138,7 +135,7 @@ class RowsInPlay:
             self._factor()
 
     def wait(self) -> None:
-        """Wait until the rows are factored, if that was begun."""
+        """Wait for a factoring in progress."""
         if self._making is not None:
             self._making.join()
             self._swap(self._making)
@@ -186,12 +183,12 @@ class RowsInPlay:
         return Play.of(self._chosen(), self._vector_of, len(self._names))
 
     def _enter(self, play: Play) -> None:
-        """Put these rows in play; those that are in it no more keep their vectors here."""
+        """Put these rows in play; removed rows keep their vectors here."""
         self._vectors = {i: self._vector_of(i) for i in self._live if not play.holds(i)}
         self._play, self._is_borrowed, self._is_behind = play, False, False
 
     def _vector_of(self, number: int) -> CornerVector:
-        """A live row by corner; the rows in play have the vectors of theirs."""
+        """A live row by corner; the rows in play keep their own vectors."""
         found = self._vectors.get(number)
         return self._play.vector(number) if found is None else found
 
@@ -218,7 +215,7 @@ class RowsInPlay:
         """All unbiased weights of `query` on the rows in play, or None if it is not estimable.
 
         Args:
-            least: whether those of least variance alone, which are found sooner.
+            least: whether only those of least variance, which are found sooner.
         """
         vector = self._names.of_query(query)
         if not len(vector.ids) or vector.ids.min() < 0 or not len(self._play):
@@ -234,7 +231,7 @@ class RowsInPlay:
     def _around(
         self, vector: CornerVector, found: Settled, directions: FloatArray | None
     ) -> Combinations:
-        """The weights of least variance with the directions that change nothing."""
+        """The weights of least variance with the directions that sum to zero."""
         grown, noise = self._play.grown, self._play.noise
         if directions is None:
             directions = np.zeros((0, len(self._play)))
@@ -252,19 +249,19 @@ class RowsInPlay:
         )
 
     def reach(self, ids: Iterable[int]) -> set[int] | None:
-        """The rows that depend on each other and on some of these, which are among them.
+        """The rows that depend on some of these, these included.
 
-        None where that is not known: a row is not in play, or it is public.
+        None if unknown: a row is not in play, or is public.
         """
         asked = set(ids)
         in_play = all(self._play.holds(i) and not self._live[i].is_public for i in asked)
         return asked.union(self._play.in_reach(asked)) if in_play else None
 
     def known_sums(self, *weights: Weights) -> KnownSums:
-        """An error by weights on rows, or several, and the known sums of errors that bear on it.
+        """An error by weights on rows, or several, and the known sums that bear on it.
 
-        Where too many rows are in reach, the sums are those among the rows that weigh most. The law
-        given fewer sums is right, too: it only says less.
+        If too many rows are in reach, the sums are among the rows that weigh most. The law given
+        fewer sums is also right, only wider.
         """
         inside = {i for pairs in weights for i, _ in pairs if self._play.holds(i)}
         found = self._play.known_sums(*_only(weights, inside), counts=self._counts)
@@ -277,25 +274,25 @@ class RowsInPlay:
         return found.with_independent(loads, counts)
 
     def known_sums_of(self, weights: Weights, answers: FloatArray) -> KnownSums | None:
-        """As `known_sums`, of several histories that differ in answers alone.
+        """As `known_sums`, under several histories that differ only in answers.
 
         Args:
             weights: on rows in play.
             answers: by id, shape (b, any).
 
         Returns:
-            None where too many rows are in reach.
+            None if too many rows are in reach.
         """
         return self._play.known_sums(weights, counts=self._counts, answers=answers)
 
     def _counts(self, ids: IntArray) -> FloatArray:
-        """Of the errors of rows how many Laplace variables each is the sum of."""
+        """Number of Laplace variables in each row's error."""
         return np.array([self._live[i].n_summed for i in ids.tolist()], dtype=np.float64)
 
     def _independent(
         self, weights: Sequence[Weights], inside: Set[int]
     ) -> tuple[FloatArray, FloatArray]:
-        """What rows outside put into errors, in records, and their counts."""
+        """Errors' weights on rows outside, in records, and their counts."""
         live = self._live
         rest = list(dict.fromkeys(i for pairs in weights for i, _ in pairs if i not in inside))
         loads = np.array([[of.get(i, 0.0) for i in rest] for of in map(dict, weights)])
@@ -313,7 +310,7 @@ class RowsInPlay:
         return self._kept(sorted(sizes, key=lambda i: (-sizes[i], i))[:_MOST_HEAVY])
 
     def _kept(self, ids: Sequence[int]) -> ManyRows:
-        """These rows, made once for a history."""
+        """These rows, cached for a history."""
         key = tuple(ids)
         if key not in self._many:
             while len(self._many) >= _MOST_KEPT:
@@ -322,7 +319,7 @@ class RowsInPlay:
         return self._many[key]
 
     def polished(self, query: LinearQuery, weights: Weights) -> Polished:
-        """Given weights, corrected until they give the query as nearly as floats can.
+        """Correct given weights until they give the query as exactly as floats allow.
 
         Args:
             weights: pairs of a measurement's id, or `NEW`, and its weight; about unbiased.
@@ -343,7 +340,7 @@ class RowsInPlay:
         )
 
     def _work(self, vector: CornerVector, ids: Sequence[int]) -> Work:
-        """The rows to polish weights on: all in play, or only these where some are out of play."""
+        """Rows to polish weights on: all in play, or only these if some are not in play."""
         play, old = self._play, [i for i in dict.fromkeys(ids) if i != NEW]
         if all(play.holds(i) for i in old):
             work = Work(play.rows, play.noise.ids.tolist(), play.noise.answers, play.grown.weights)
@@ -358,7 +355,8 @@ class RowsInPlay:
     def tried(self) -> RowsInPlay:
         """A copy to try more rows on; this object does not change.
 
-        The copy shares the rows in play until it gets a row, so it is valid until this object does.
+        The copy shares the rows in play until it gets a row, and is valid until this object gets
+        one.
         """
         found = copy.copy(self)
         found._noted, found._vectors = dict(self._noted), dict(self._vectors)
@@ -370,12 +368,12 @@ class RowsInPlay:
 
 @cache
 def _no_rows() -> Play:
-    """No rows in play. It never gets one: the first rows are factored."""
+    """An empty set of rows in play, never extended: the first rows are factored."""
     return Play.of([], dict[int, CornerVector]().__getitem__, 1)
 
 
 class _Making(Thread):
-    """Rows that are factored in a thread, and what came since."""
+    """Rows being factored in a thread, and newer ones."""
 
     def __init__(self, make: Callable[[], Play]) -> None:
         super().__init__(name="factor-rows", daemon=True)
@@ -384,7 +382,7 @@ class _Making(Thread):
         self.since: dict[int, Measurement] = {}
 
     def run(self) -> None:
-        """Factor the rows; `made` stays None where that fails."""
+        """Factor the rows; `made` stays None on failure."""
         with contextlib.suppress(np.linalg.LinAlgError, RuntimeError, MemoryError):
             self.made = self._make()
 

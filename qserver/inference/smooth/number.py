@@ -1,9 +1,9 @@
-"""A smooth function of sums, how exact it shall be, and its interval from draws of their errors.
+"""A smooth function of sums, its asked exactness, and its interval from draws of errors.
 
-Draws of the number are wide to one side where the function is bent. An interval of theirs, and its
-mirror about the number itself, are both taken: their hull is centred, and holds as often as said
-also after looks at several exactnesses. Where the function is far from linear within the errors,
-the draws nearest to the number are taken in place of the ends of most of them.
+Draws of the number are skewed if the function is bent. So the interval is the hull of the draws'
+interval and its mirror about the number: it is centred, and holds as stated even after several
+looks. If the function is far from linear within the errors, the draws nearest to the number replace
+their quantiles.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ class Number(Asked):
 
     Args:
         values: the function.
-        kinds: gives the weights of a record in each sum, for every kind of record that counts in
-            some, shape (k, m).
-        size: place of the sum that tells how many records there are.
+        kinds: gives the weights in each sum of every kind of record, shape (k, m).
+        size: place of the sum that counts the records.
         low, high: public bounds on its value; they may be infinite.
-        pieces: the smooth numbers that it follows from, shape (m, n), if it is not smooth itself.
-        ends: what intervals of these that hold at once say of it.
-        rivals: places of sums of which the greatest tells how many records there are, or with
-            `needs_all` the least; empty where `size` does.
+        pieces: smooth numbers that determine it, shape (m, n), if it is not smooth itself.
+        ends: its interval from simultaneous intervals of these.
+        rivals: places of sums whose greatest counts the records, or with `needs_all` the least;
+            empty if `size` does.
     """
 
     values: Values
@@ -54,13 +53,13 @@ class Number(Asked):
     needs_all: bool = False
 
     def size_at(self, means: FloatArray) -> int:
-        """The place of the sum that tells how many records there are, by estimates of the sums."""
+        """The place of the sum that counts the records, by the sums' estimates."""
         first = min if self.needs_all else max
         return first(self.rivals or (self.size,), key=lambda j: float(means[j]))
 
     @property
     def is_bounded(self) -> bool:
-        """Whether its public bounds alone are as near as asked."""
+        """Whether public bounds alone are as short as asked."""
         return self.high - self.low <= 2.0 * self.half_width
 
     @cached_property
@@ -75,12 +74,12 @@ class Number(Asked):
 
     @cached_property
     def per_record(self) -> float:
-        """What a record adds to the sum that tells their number, on average over its kinds."""
+        """Mean weight of a record in the counting sum, over its kinds."""
         found = np.abs(self.weights[self.size])
         return float(found[found > 0.0].mean()) if (found > 0.0).any() else 1.0
 
     def price(self, rates: FloatArray) -> float:
-        """The greatest loss of a record if each sum is measured at this rate, shape (k,).
+        """The greatest loss of a record if the sums are measured at these rates, shape (k,).
 
         A rate is the loss of a record of weight 1.
         """
@@ -101,12 +100,12 @@ _CENTRAL = 0.9
 
 @dataclass(frozen=True)
 class Look:
-    """What draws say of a number.
+    """A number by its draws.
 
     Args:
-        estimate: None where the sums' estimates give it no value.
-        half_width: of the centred interval, before any public bound cuts it; may be infinite.
-        bend: how far from linear the function is within the errors.
+        estimate: None if the sums' estimates give no value.
+        half_width: of the centred interval, before public bounds; may be infinite.
+        bend: non-linearity of the function within the errors.
     """
 
     estimate: float | None
@@ -120,7 +119,7 @@ class Look:
 
     @property
     def is_far_from_linear(self) -> bool:
-        """Whether there is an interval within which the function is far from linear."""
+        """Whether the function is far from linear within its interval."""
         return self.is_known and self.bend > FAR_FROM_LINEAR
 
 
@@ -128,7 +127,7 @@ def look(number: Number, law: PartLaw, *, missed: float | None = None) -> Look:
     """The interval of a number.
 
     Args:
-        missed: the probability that it may miss with; that of the number by default.
+        missed: probability of a miss; that of the number by default.
     """
     allowed = number.missed if missed is None else missed
     allowed = max(allowed - law.error, allowed / 2.0)
@@ -147,7 +146,7 @@ def look(number: Number, law: PartLaw, *, missed: float | None = None) -> Look:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Draws of a number, with the errors of its sums as they are or scaled.
+    """Draws of a number, with its sums' errors as they are or scaled.
 
     Args:
         scales: of each sum's error, shape (k,); None for 1.
@@ -158,7 +157,7 @@ class Drawn:
     scales: FloatArray | None = None
 
     def half_width(self, estimate: float, missed: float) -> float:
-        """Of the interval about the estimate; infinite where it has none."""
+        """Half-width of the interval about the estimate; infinite without one."""
         if self.number.pieces is not None and not self.law.is_joint:
             # How errors depend is not known: each number has its part of what may be missed.
             missed /= len(self.number.pieces(self.law.means[:, None]))
@@ -178,9 +177,9 @@ class Drawn:
         return _nearest(found, estimate, base)
 
     def _by_pieces(self, pieces: Values, estimate: float, factor: float, missed: float) -> float:
-        """By the intervals of the numbers that it follows from, which hold at once.
+        """Half-width by simultaneous intervals of its pieces.
 
-        They are as long as the nearest draws of all of them together need.
+        They cover the nearest joint draws.
         """
         middles = pieces(self.law.means[:, None])
         errors = self._errors(factor)
@@ -199,10 +198,10 @@ class Drawn:
         return max(high - estimate, estimate - low)
 
     def _sizes(self, pieces: Values, off: FloatArray) -> FloatArray:
-        """How far each piece may be off, in proportion to the others, shape (m,).
+        """Relative reach of each piece, shape (m,).
 
-        By the half-widths of its sums, one after the other: those of draws differ by chance, and
-        the longest would count.
+        It uses the half-widths of its sums: those of draws vary by chance, and the longest would
+        count.
         """
         steps = self.law.half_widths * (1.0 if self.scales is None else self.scales)
         steps = np.diag(np.where(np.isfinite(steps), steps, 0.0))
@@ -213,7 +212,7 @@ class Drawn:
         return np.asarray(found)
 
     def bend(self, estimate: float, missed: float) -> float:
-        """How much the ends at twice the errors differ from twice the ends, as a part of them."""
+        """Relative difference of the ends at twice the errors from twice the ends."""
         base = max(missed, _BASE_MISSED)
         return self._bend(_hull(self.values(1.0), estimate, base), 1.0, estimate, base)
 
@@ -235,7 +234,7 @@ class Drawn:
 
 
 def gradient(number: Number, law: PartLaw) -> FloatArray:
-    """How the number changes with its sums, within their errors, shape (k,)."""
+    """Slopes of the number by its sums, within their errors, shape (k,)."""
     estimate = float(number.values(law.means[:, None])[0])
     spread = law.errors.std(axis=1) if law.is_joint else np.sqrt((law.errors**2).mean(axis=1))
     used = np.flatnonzero(spread > 0.0)
@@ -256,7 +255,7 @@ def gradient(number: Number, law: PartLaw) -> FloatArray:
 
 
 def _slope(number: Number, means: FloatArray, j: int, step: float) -> float:
-    """Of one sum, by its two sides; 0 where one of them has no value."""
+    """Slope by one sum, from both sides; 0 if one side has no value."""
     moved = np.zeros((len(means), 2))
     moved[j] = -step, step
     low, high = number.values(means[:, None] + moved)
@@ -265,7 +264,7 @@ def _slope(number: Number, means: FloatArray, j: int, step: float) -> float:
 
 
 def _as_far_apart(number: Number, law: PartLaw, sizes: FloatArray) -> FloatArray:
-    """Errors of which only the sizes are known, so that all of them move the number one way."""
+    """Errors of known sizes, with signs that all move the number one way."""
     signs = np.sign(gradient(number, law))
     signs[signs == 0.0] = 1.0
     one = signs[:, None] * sizes
@@ -275,8 +274,8 @@ def _as_far_apart(number: Number, law: PartLaw, sizes: FloatArray) -> FloatArray
 def _hull(values: FloatArray, estimate: float, missed: float) -> float:
     """Half the length of the interval that holds the inner draws and their mirror.
 
-    Of n draws and the truth, equally likely in any order, k lie beyond the k-th least with a
-    probability of k / (n + 1): so far out stand its ends.
+    Among n exchangeable draws, the truth lies beyond the k-th least with probability k / (n + 1),
+    which sets the ends.
     """
     n, n_outside = len(values), int(missed / 2.0 * (len(values) + 1))
     is_known = np.isfinite(values)
@@ -289,6 +288,6 @@ def _hull(values: FloatArray, estimate: float, missed: float) -> float:
 
 
 def _nearest(values: FloatArray, estimate: float, missed: float) -> float:
-    """The distance of the farthest of the nearest draws."""
+    """Distance that covers the share of nearest draws."""
     sizes = np.sort(np.where(np.isfinite(values), np.abs(values - estimate), np.inf))
     return float(sizes[len(sizes) - max(int(missed * (len(sizes) + 1)), 1)])

@@ -1,12 +1,11 @@
-"""The law of the errors of a few sums together, and draws from it that are always the same.
+"""The joint law of a few sums' errors, and deterministic draws from it.
 
 Each error is a weighted sum of independent variables with the noise's law. Every variable has its
-own draws, by its place alone: so the draws by which a length was foretold are those that decide
-once the variable's noise is less. Draws are points of a digital net, scrambled at random (Sobol';
-Owen, "Randomly permuted (t,m,s)-nets and (t,s)-sequences", 1995): an end read off as many points
-drawn independently of each other errs two to four times as much. Where released answers disagree,
-draws are made given the disagreements. Where it is not known how two errors depend on each other,
-they are drawn as far apart as can be.
+own draws, by its place: so the draws that predict a length also decide it once the noise is
+reduced. Draws are points of a digital net, scrambled at random (Sobol'; Owen, "Randomly permuted
+(t,m,s)-nets and (t,s)-sequences", 1995): a quantile of as many independent draws errs two to four
+times as much. If released answers disagree, draws are conditioned on the disagreements. If the
+dependence of two errors is unknown, they are drawn as far apart as possible.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from qserver.inference.arrays import FloatArray, Places
+from qserver.inference.disagreement.gibbs_sampler import drawn_errors
+from qserver.inference.disagreement.known_sums import Reduced, Together
+from qserver.inference.disagreement.normal_law import LAPLACE_VARIANCE
 from qserver.inference.estimate import Posterior
-from qserver.inference.given.chain import drawn_errors
-from qserver.inference.given.known_sums import Reduced, Together
-from qserver.inference.given.normal import LAPLACE_VARIANCE
 
 _N_BITS = 11
 N_PAIRS = 1 << _N_BITS
@@ -37,16 +36,16 @@ DRAWN_ERROR = 0.01
 
 @dataclass(frozen=True, eq=False)
 class PartLaw:
-    """What history says of k sums together.
+    """The joint law of k sums from history.
 
     Args:
         means: of the sums, shape (k,).
-        half_widths: of their intervals at the confidence that is asked, shape (k,).
+        half_widths: of their intervals at the asked confidence, shape (k,).
         allowances: bounds on the errors that lattice and floats add, shape (k,).
         errors: draws of the sums' errors, shape (k, n).
-        n_disagreements: how many bear on them.
-        is_joint: whether it is known how the errors depend on each other; else each row of
-            `errors` holds the draws of its own error by their size, and may have either sign.
+        n_disagreements: number that bear on them.
+        is_joint: whether the errors' dependence is known; else each row of `errors` holds sizes of
+            its own error, of either sign.
     """
 
     means: FloatArray
@@ -63,7 +62,7 @@ class PartLaw:
 
     @classmethod
     def together(cls, found: Together, half_widths: FloatArray, *, seed: int) -> PartLaw:
-        """By the joint law of the estimates of rows."""
+        """The joint law of the estimates of rows."""
         reduced = found.sums.reduced().of_several
         if reduced.n_disagreements:
             errors = drawn_errors(reduced)
@@ -78,13 +77,13 @@ class PartLaw:
 
     @classmethod
     def of_scales(cls, means: FloatArray, scales: FloatArray, *, seed: int) -> PartLaw:
-        """By independent Laplace errors of these scales, which are their half-widths, too."""
+        """Independent Laplace errors of these scales, which are also their half-widths."""
         errors = _independent(np.diag(scales), np.ones(len(means)), seed)
         return cls(means, scales, np.zeros(len(means)), errors)
 
     @classmethod
     def apart(cls, posteriors: list[Posterior], half_widths: FloatArray, *, seed: int) -> PartLaw:
-        """By the law of each estimate alone."""
+        """The laws of the estimates, each alone."""
         sizes = np.zeros((len(posteriors), 2 * N_PAIRS))
         for i, one in enumerate(posteriors):
             errors = _independent(*_parts(one), seed + i)
@@ -94,7 +93,7 @@ class PartLaw:
         return cls(means, half_widths, allowances, sizes, is_joint=False)
 
     def some(self, places: list[int], units: FloatArray) -> PartLaw:
-        """The law of some of these sums, each times a number."""
+        """The law of some of these sums, each times a factor."""
         return PartLaw(
             self.means[places] * units,
             self.half_widths[places] * np.abs(units),
@@ -105,11 +104,11 @@ class PartLaw:
         )
 
     def placed(self, at: list[int], means: FloatArray, half_widths: FloatArray) -> PartLaw:
-        """The law of more sums, of which these are some; the others are known exactly.
+        """The law of more sums, these included; the others are known exactly.
 
         Args:
             at: places of these, in order.
-            means, half_widths: of all sums; of these they are not used.
+            means, half_widths: of all sums; unused for these.
         """
         allowances, errors = np.zeros(len(means)), np.zeros((len(means), self.errors.shape[-1]))
         all_means = means.copy()
@@ -120,7 +119,7 @@ class PartLaw:
 
 
 def _parts(one: Posterior) -> tuple[FloatArray, FloatArray]:
-    """The weights of an error's independent parts, and their counts: normal ones have infinite."""
+    """The weights of an error's independent parts, and their counts; infinite for normal ones."""
     if one.law.is_additive:
         return one.scales * LAPLACE_VARIANCE**-0.5, np.full(len(one.scales), math.inf)
     return one.scales, np.ones(len(one.scales))
@@ -139,7 +138,7 @@ def _independent(
 
 
 def _of_reduced(known: Reduced, seed: int) -> FloatArray:
-    """The same where the smallest variables make one normal error."""
+    """Draws of a reduced law, whose smallest variables make one normal error."""
     found = _independent(known.weights, known.counts, seed)
     ones, place = np.ones(known.rest.shape[-1]), len(known.counts)
     return found + _independent(known.rest, ones, seed, place=place)
@@ -156,9 +155,9 @@ def _variable(seed: int, place: int, count: float) -> FloatArray:
 
 @lru_cache(maxsize=256)
 def _quantiles(count: float) -> FloatArray:
-    """Equally likely values of such a sum in their order, shape (N_PAIRS,).
+    """Equally likely values of such a sum, in order, shape (N_PAIRS,).
 
-    Of infinitely many it is the normal law of the same variance.
+    An infinite count gives the normal law of the same variance.
     """
     if math.isinf(count):
         normal: FloatArray = LAPLACE_VARIANCE**0.5 * ndtri((np.arange(N_PAIRS) + 0.5) / N_PAIRS)
@@ -180,7 +179,7 @@ def _net() -> Places:
 
 
 def _scrambled(points: Places, random: np.random.Generator) -> Places:
-    """A coordinate of a net whose every interval of bits has its halves swapped, or not."""
+    """A net's coordinate with the halves of each interval of bits swapped at random."""
     found = np.zeros(len(points), dtype=np.intp)
     for bit in reversed(range(_N_BITS)):
         swaps = random.integers(0, 2, 1 << (_N_BITS - 1 - bit))

@@ -1,10 +1,10 @@
-"""What to measure next so that a smooth number becomes as exact as asked, and when to stop.
+"""The next measurement for a smooth number, and when to stop.
 
-How exact the sums must be depends on the data, which are private. So they are measured roughly
-first. Draws from what is known then say how short the number's interval would be with less noise:
-the same draws, their errors shrunk. The cheapest such noise is measured, and so on. A rough answer
-is refined for the difference in price. A group that has surely fewer records than the text assumes
-is measured no further: an empty one would otherwise cost the most.
+The necessary exactness of the sums depends on the private data. So they are measured roughly first.
+The same draws with smaller errors then predict the interval at less noise. The cheapest sufficient
+noise is measured, and so on. A rough answer is refined for the difference in price. A group with
+certainly fewer records than the text assumes is measured no further: an empty one would cost the
+most.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ State = Literal["met", "few", "open"]
 
 
 def state_of(number: Number, found: Look, *, size: float, size_at_most: float) -> State:
-    """Whether a number is to be measured further, by what is known of it.
+    """Whether a number needs more measurements.
 
-    A group counts as small only where the number of its records is known to as many as it must
-    have: each look may be wrong once in two hundred, and only the last of several shall count.
+    A group counts as small only if its number of records is known well enough: each look may be
+    wrong once in two hundred, and only the last of several counts.
 
     Args:
-        size: the sum that tells the number of records.
-        size_at_most: as `size_at_most` says.
+        size: the sum that counts the records.
+        size_at_most: upper bound from `size_at_most`.
     """
     if number.is_bounded or found.half_width <= number.half_width:
         return "met"
@@ -75,17 +75,17 @@ def state_of(number: Number, found: Look, *, size: float, size_at_most: float) -
 
 
 def rough_widths(number: Number, most_records: float) -> FloatArray:
-    """The half-widths of the sums at the first look, shape (k,).
+    """Half-widths of the sums at the first look, shape (k,).
 
     Args:
-        most_records: that there can be.
+        most_records: possible at most.
     """
     rate = ROUGH / min(most_records, ROUGH_RECORDS * max(number.least, 1.0))
     return number.unit * np.maximum(number.sizes, 1e-300) / rate
 
 
 def next_widths(number: Number, law: PartLaw) -> FloatArray:
-    """The half-widths of the sums to measure next, shape (k,); none is longer than known."""
+    """Half-widths of the sums to measure next, shape (k,). No sum gets a longer one than it has."""
     search, found = _Search(number, law), look(number, law)
     if not found.is_known:
         rates = search.undefined(_UNDEFINED_RISE)
@@ -99,17 +99,17 @@ def next_widths(number: Number, law: PartLaw) -> FloatArray:
 
 
 def _is_far_beyond(number: Number, estimate: float) -> bool:
-    """Whether a number is beyond its public bounds by more than it may be off in the end."""
+    """Whether a number is beyond its public bounds by more than the asked half-width."""
     off = max(number.low - estimate, estimate - number.high)
     return off > number.half_width
 
 
 def widths_at_most(number: Number, least: float) -> FloatArray:
-    """The half-widths that a group of so many records needs, shape (k,).
+    """Half-widths that a group of this size needs, shape (k,), in the costliest case.
 
-    It is that which costs most: with as many records of each kind, or only of those with the least
-    or the greatest weights in some sum. To first order the errors of all sums are at their worst;
-    where that does not do, the half-widths are shorter.
+    The case has equally many records of each kind, or only those with the least or greatest weights
+    in a sum. To first order
+    all errors are at their worst; if that does not suffice, half-widths are shorter.
     """
     found = (_needed(number, kinds, least) for kinds in _mixtures(number))
     needed = [] if number.is_bounded else [one for one in found if one is not None]
@@ -122,7 +122,7 @@ def widths_at_most(number: Number, least: float) -> FloatArray:
 
 
 def size_at_most(number: Number, law: PartLaw) -> float:
-    """What the sum that tells the number of records is surely below."""
+    """Certain upper bound of the sum that counts the records."""
     at = number.size_at(law.means)
     errors = law.errors[at]
     spread = errors if law.is_joint else np.concatenate([errors, -errors])
@@ -137,7 +137,7 @@ class _Search:
     law: PartLaw
 
     def undefined(self, rise: float) -> FloatArray:
-        """Higher rates where the number has no interval yet: first of the count."""
+        """Higher rates for a number without an interval: the count's first."""
         number, rates, j = self.number, self._rates, self.number.size_at(self.law.means)
         if self.law.means[j] >= _COUNTED * self.law.half_widths[j]:
             # Sums that are known better already need not be.
@@ -154,7 +154,7 @@ class _Search:
         return found
 
     def foretold(self) -> FloatArray:
-        """The cheapest of several rates that would do, as far as one step may go."""
+        """The cheapest sufficient rates, within the limit of one step."""
         slopes = np.abs(gradient(self.number, self.law))
         sizes = np.maximum(self.number.sizes, 1e-300)
         shares = slopes * sizes
@@ -166,7 +166,7 @@ class _Search:
         return min(enough, key=self._rise) if enough else found[0]
 
     def _along(self, pattern: FloatArray) -> FloatArray:
-        """The least rates along a pattern that would do; none falls."""
+        """The least sufficient rates along a pattern; none falls."""
         rates = self._rates
         open_ = np.isfinite(rates) & (pattern > 0.0)
         if not open_.any():
@@ -193,7 +193,7 @@ class _Search:
 
     @property
     def _rates(self) -> FloatArray:
-        """The rates at which measured sums would be as exact as they are known; may be infinite."""
+        """The rates that match the present exactness of the sums; may be infinite."""
         with np.errstate(divide="ignore"):
             return np.asarray(self.number.unit / self.law.half_widths)
 
@@ -206,7 +206,7 @@ class _Search:
 
 
 def _least(holds: Callable[[float], bool], farthest: float = _FARTHEST) -> float:
-    """About the least factor from 1 on at which a rising condition holds."""
+    """Approximate least factor, from 1, at which a rising condition holds."""
     if holds(1.0):
         return 1.0
     low, high = 0.0, math.log(farthest)
@@ -217,9 +217,9 @@ def _least(holds: Callable[[float], bool], farthest: float = _FARTHEST) -> float
 
 
 def _mixtures(number: Number) -> Iterator[FloatArray]:
-    """Kinds of records: all of them, and those with the least or the greatest weights in a sum.
+    """Kinds of records: all, and those with the least or greatest weights in a sum.
 
-    Of many numbers that are compared all: they are nearest to each other then.
+    For many compared numbers only all: they are then closest to each other.
     """
     weights = number.weights
     yield weights
@@ -234,14 +234,14 @@ def _mixtures(number: Number) -> Iterator[FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class _Needed:
-    """Half-widths that some records need, and their sums; arrays of shape (k,)."""
+    """Half-widths for some records, and their sums; arrays of shape (k,)."""
 
     sums: FloatArray
     widths: FloatArray
 
 
 def _suffices(number: Number, law: PartLaw, factor: float) -> bool:
-    """Whether errors so many times as short give an interval as short as asked."""
+    """Whether errors divided by this factor give an interval as short as asked."""
     drawn = Drawn(number, law, np.full(len(law.means), 1.0 / factor))
     estimate = float(number.values(law.means[:, None])[0])
     # Intervals that hold at once are as long whatever the sums are: draws differ alone.
@@ -250,7 +250,7 @@ def _suffices(number: Number, law: PartLaw, factor: float) -> bool:
 
 
 def _needed(number: Number, kinds: FloatArray, least: float) -> _Needed | None:
-    """The half-widths for so many records of these kinds; None where the number has no value."""
+    """Half-widths for this number of records of these kinds; None if the number has no value."""
     mean = kinds.mean(axis=1) if kinds.shape[1] else np.zeros(len(kinds))
     if not abs(mean[number.size]) > 0.0:
         return None

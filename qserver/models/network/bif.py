@@ -75,9 +75,9 @@ def read_bif(text: str) -> Network:
     return _network(reader.labels, reader.blocks)
 
 
-def write_bif(network: Network, *, name: str = "qserver") -> str:
+def write_bif(network: Network) -> str:
     """BIF text of a network; `read_bif` gives the same network back, to the last bit or two."""
-    lines = [f"network {_quoted(name)} {{", "}"]
+    lines = ["network qserver {", "}"]
     for variable in network.structure.variables:
         labels = ", ".join(map(_quoted, variable.labels))
         lines.append(f"variable {_quoted(variable.name)} {{")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from qserver.errors import InputError
-from qserver.models.network.learning.learn import (
+from qserver.models.network.learning.allocations import (
     MAX_CHOICE_SIZE,
     choice_size,
     choose_tables,
@@ -349,15 +349,12 @@ class TracingReport:
     measured: tuple[MeasuredEffect, ...] = ()
     private: bool = False
 
-    def with_attack(
-        self, roc: Roc, measured: tuple[MeasuredEffect, ...], *, private: bool
-    ) -> TracingReport:
-        """The report with the outcome of an attack added; the decision stays the same.
+    def with_attack(self, roc: Roc, measured: tuple[MeasuredEffect, ...]) -> TracingReport:
+        """The report with an attack on private records added; the decision stays the same.
 
         Args:
             roc: scores of members and others.
             measured: effects of parts on the attack.
-            private: whether the members are private records.
         """
         power = tuple(roc.power(self.curves.fpr).tolist())
         return replace(
@@ -365,7 +362,7 @@ class TracingReport:
             curves=replace(self.curves, attack=power),
             areas=replace(self.areas, attack=roc.auc),
             measured=measured,
-            private=private,
+            private=True,
         )
 
     def to_document(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 @dataclass(frozen=True)
 class Target:
-    """A query that must have at most this variance.
+    """A query and the variance that it may have.
 
     Args:
         energies: mean square of each of its components.
@@ -60,7 +60,7 @@ class BaseProblem:
             (B, C).
         energies: e_wj / tau_w, shape (W, C).
         costs: cost per unit of alpha, shape (B,).
-        floors: alphas that are there already, shape (B,).
+        floors: alphas paid already, shape (B,).
         law: of the noise.
     """
 
@@ -82,7 +82,7 @@ class BaseProblem:
         floors: Sequence[float],
         law: NoiseLaw = LAPLACE,
     ) -> BaseProblem:
-        """The problem of these targets over these blocks."""
+        """Set up the problem of these targets over these blocks."""
         components = list(dict.fromkeys(j for t in targets for j in t.energies))
         at = {j: i for i, j in enumerate(components)}
         energies = np.zeros((len(targets), len(components)))
@@ -121,7 +121,7 @@ class BaseProblem:
         return float(self.costs @ alphas)
 
     def least_price(self, enough: float) -> float:
-        """A price below which no alphas >= floors meet every target; a rough one above `enough`.
+        """Lower bound of the price of alphas that meet every target; rough above `enough`.
 
         Under Laplace noise let a_l = cost_l alpha_l, f_l be its floor, q_lj = sqrt(reach_lj) /
         cost_l, and E_j the sum
@@ -186,14 +186,14 @@ class BaseProblem:
         return np.maximum(self.floors, high * alphas)
 
     def revived(self, alphas: FloatArray) -> FloatArray:
-        """The alphas with a little of every block, so that no block stays at zero for ever."""
+        """Add a little of every block to the alphas: a block at zero would stay there."""
         largest = float((alphas - self.floors).max(initial=0.0))
         return np.maximum(alphas, PLANNER.small_part * largest)
 
     def solve(
         self, start: FloatArray, *, steps: int = PLANNER.base_steps, annealed: bool = False
     ) -> FloatArray:
-        """A feasible local optimum from `start`, without small blocks if that costs no more.
+        """Find a feasible local optimum from `start`; drop small blocks if that costs no more.
 
         Args:
             annealed: begin with the cost sum c alpha^2, with which the problem is convex, and
@@ -205,12 +205,12 @@ class BaseProblem:
     def solve_all(
         self, starts: Sequence[FloatArray], *, steps: int = PLANNER.base_steps, n_annealed: int = 0
     ) -> list[FloatArray]:
-        """A local optimum from each start, about as `solve` finds it; together they take less time.
+        """Find a local optimum from each start at once, about as `solve` does but in less time.
 
-        The searches go on until none of them gets cheaper any more, or the steps are done.
+        The searches end when none gets cheaper, or after all steps.
 
         Args:
-            n_annealed: number of starts, the first ones, that are annealed.
+            n_annealed: number of starts that are annealed: the first ones.
         """
         if not starts:
             return []
@@ -248,8 +248,8 @@ class _Iteration:
 
     Args:
         alphas: where each is, shape (S, B).
-        annealed: which begin with the cost sum c alpha^2, shape (S, 1).
-        best: the cheapest that each has seen once scaled, shape (S, B), at `prices`, shape (S,).
+        annealed: whether a search begins with the cost sum c alpha^2, shape (S, 1).
+        best: cheapest scaled alphas of each search so far, shape (S, B), at `prices`, shape (S,).
         shares: multipliers of the targets, shape (S, W), of sum 1.
         is_met: whether each search still has finite alphas that can be scaled, shape (S,).
     """
@@ -274,7 +274,7 @@ class _Iteration:
         return cls(problem, alphas, annealed[:, None], alphas, unknown, shares, is_met.ravel())
 
     def advance(self, part: float) -> None:
-        """One step, after this part of them all."""
+        """Take one step, after this part of all steps."""
         problem, alphas = self.problem, self.alphas
         inverse = problem._inverse(alphas)
         variances = inverse @ problem.energies.T
@@ -304,12 +304,12 @@ class _Iteration:
         self.alphas = np.where(self.is_met[:, None], moved, alphas)
 
     def is_still(self, before: FloatArray) -> bool:
-        """Whether no search has become noticeably cheaper than it was at these prices."""
+        """Whether no search is noticeably cheaper than these prices."""
         return bool(np.all(self.prices >= before * (1.0 - PLANNER.noticeable)))
 
 
 def _within(components: Sequence[BlockKey], blocks: Sequence[BlockKey]) -> FloatArray:
-    """1 where the block is at least as fine as the component on every axis, shape (B, C)."""
+    """Whether each block is at least as fine as each component on every axis, shape (B, C)."""
     axes = sorted({a for key in (*components, *blocks) for a, _ in key})
     fine, coarse = _levels(blocks, axes), _levels(components, axes)
     found = np.ones((len(blocks), len(components)), dtype=bool)
@@ -333,12 +333,12 @@ def best_base(
     *,
     effort: Effort,
 ) -> FloatArray:
-    """The cheapest of the local optima from these starts and some more, shape (B,).
+    """Alphas of the cheapest local optimum from these starts and some more, shape (B,).
 
-    The further starts depend on the shape of the problem only; nothing is random.
+    The further starts follow from the problem's shape; nothing is random.
 
     Args:
-        effort: counts the work. Once it is spent no other start is tried; the first always is.
+        effort: counts the work. The first start is always tried, others until the work is spent.
     """
     unit = problem.scaled(np.ones(len(problem.blocks)))
     begun, more = [unit], list[FloatArray]()

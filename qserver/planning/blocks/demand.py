@@ -1,11 +1,10 @@
 """The demand: requirements that were paid for, and the bases fitted so far.
 
 It is a function of the paid questions, in their order, and of the lattice. So every process finds
-the same demand. A question that was not paid for leaves no trace.
+the same demand. Unpaid questions leave no trace.
 
-A checkpoint keeps a demand as rows and a head. It is of one lattice: on another one, requirements
-have other components. So the head names the chains that it was made on, and what was made on others
-is of no use.
+A checkpoint keeps a demand as rows and a head. Requirements have other components on another
+lattice. So the head names the chains, and a demand made on other chains is not restored.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Demand:
     Args:
         wanted: requirements that matter.
         stars: the latest base, by class of precision and finest level.
-        dropped: components of requirements that are not kept, with the loosest of their classes.
+        dropped: components of dropped requirements, each with its loosest class.
     """
 
     wanted: Wants = field(default_factory=Wants)
@@ -46,11 +45,11 @@ class Demand:
     dropped: dict[BlockKey, int] = field(default_factory=dict)
 
     def forgotten(self, octave: int) -> set[BlockKey]:
-        """Components of the requirements of this class and looser ones that are not kept."""
+        """Components of dropped requirements of this class and looser ones."""
         return {j for j, loosest in self.dropped.items() if loosest <= octave}
 
     def with_want(self, want: Want) -> Wants:
-        """The requirements once this one is paid for; the demand itself stays as it is."""
+        """A copy of the requirements with one more; the demand does not change."""
         wanted = self.wanted.copy()
         wanted.add(want)
         return wanted
@@ -59,7 +58,7 @@ class Demand:
         """Add a paid question.
 
         Args:
-            has_bases: whether the bases count that were fitted for it.
+            has_bases: whether the bases fitted for it count.
         """
         want = want_of(holdings, paid.form, half_width=paid.half_width, confidence=paid.confidence)
         if want is None:
@@ -75,7 +74,7 @@ class Demand:
         self._trim(holdings, want.octave)
 
     def _trim(self, holdings: Holdings, octave: int) -> None:
-        """If there are too many requirements, keep those nearest to their targets."""
+        """Keep the requirements nearest to their targets if there are too many."""
         wants, star = self.wanted.wants, self.stars.get((octave, depth_of(holdings)))
         if len(wants) <= PLANNER.most_choices:
             return
@@ -101,7 +100,7 @@ def depth_of(holdings: Holdings) -> int:
 def want_of(
     holdings: Holdings, row: Primitive, *, half_width: float, confidence: float
 ) -> Want | None:
-    """The requirement seen from the lattice; None where no blocks can be bought for it."""
+    """A question's requirement on the lattice; None if no blocks can be bought for it."""
     axes = {a for t in row.row.terms for a in t.by_axis}
     n_parts = len(row.row.terms) ** 2
     for axis in axes:
@@ -115,12 +114,12 @@ def want_of(
 
 
 def _has_table(holdings: Holdings, pattern: Pattern) -> bool:
-    """Whether every component of the row has a block that can be measured, or is reached."""
+    """Whether every component of the row has a measurable block, or is reached."""
     return all(not j or holdings.is_candidate(j) for j in pattern.energies)
 
 
 def state_of_demand(demand: Demand, lattice: Lattice) -> State:
-    """What `demand_of_state` needs."""
+    """State that `demand_of_state` reads."""
     wants = demand.wanted.wants
     rows = [w.pattern.query for w in wants if w.pattern.query is not None]
     head = {
@@ -136,7 +135,7 @@ def state_of_demand(demand: Demand, lattice: Lattice) -> State:
 
 
 def demand_of_state(state: State, holdings: Holdings) -> Demand | None:
-    """The demand that `state_of_demand` was given; None if it was made on another lattice."""
+    """Restore the demand of a state; None if it was made on another lattice."""
     head = state.head
     if head["chains"] != _chains(holdings.lattice, [axis for axis, _ in head["chains"]]):
         return None

@@ -1,17 +1,18 @@
 """Buy blocks at once where the owner expects many more questions until the limit.
 
 Without a word of the owner's, blocks wait until rows have shown that questions return. An owner who
-expects N questions has said so. Of the n-th one that costs anything, blocks replace a row if
+expects N questions has said so. Blocks replace the row of the n-th question that costs anything if
 
     scarce      Own rows of N questions would cost ten times the limit, if each cost as much as the
-                middle one of those so far and all met in one cell. Else rows answer as many.
+                middle one of those so far and all met in one cell. Otherwise rows would answer them
+                all.
     bearable    They take at most n / (n + 2) of what is left of the limit: a third for the first
-                question, which says little of what the others are about.
+                question, which says little about the others.
 
 The base is fitted to all questions so far at one precision: whatever is asked next is as likely
-about any of them. Of it the part is bought that this question needs. Where that takes more than is
-bearable, the bearable part is bought all the same, beside a row: a shorter length costs more.
-Otherwise the first questions that are asked too exactly for any base would use up the limit.
+about any of them. The question's part of it is bought. If that part is not bearable, the bearable
+part and a row are bought: a shorter length costs more. Without this, early questions too exact for
+any base would use up the limit.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from qserver.records.privacy.noise_law import NoiseLaw
 def invested(
     need: Need, scope: Scope, direct: PurchaseOffer, *, expected: int, allowed_nano: int
 ) -> PurchaseOffer | None:
-    """The blocks that are bought for a question and for those that are expected; None for none.
+    """Blocks for a question and the expected ones; None to buy none.
 
     Args:
         scope: all questions that were paid for.
@@ -56,7 +57,7 @@ def invested(
 
 
 def _usual_nano(need: Need, scope: Scope) -> float:
-    """The alpha of the own row of the latest questions, of this one too: the middle one's."""
+    """Median alpha of the own rows of the latest questions, this one included."""
     latest = scope.course.paid[-PLANNER.sample :]
     asked = [(q.half_width, q.confidence) for q in latest]
     asked.append((need.want.half_width, need.want.confidence))
@@ -66,12 +67,12 @@ def _usual_nano(need: Need, scope: Scope) -> float:
 
 
 def _z(law: NoiseLaw, confidence: float) -> float:
-    """Half-width of noise 1, about."""
+    """Approximate half-width of noise 1."""
     return normal_z(confidence) if law.is_additive else -log1p(-confidence)
 
 
 def _needed(need: Need, scope: Scope) -> Raises | None:
-    """The part that the question needs of a base for all questions at its precision."""
+    """The question's part of a base for all questions at its precision."""
     wanted = scope.bases(need.holdings).demand.with_want(need.want).wants
     alike = [
         Want.of(w.pattern, half_width=need.want.half_width, confidence=need.want.confidence)
@@ -81,7 +82,7 @@ def _needed(need: Need, scope: Scope) -> Raises | None:
 
 
 def _scaled(need: Need, raises: Raises, aim_nano: int, price_nano: int) -> Raises:
-    """As much of what is bought, above the alphas that are there, as costs this.
+    """Scale the raises down to a price.
 
     The largest rise takes what rounding down leaves over: beside rows of any length the limit is
     used up to the same nano-epsilon, so that a shorter length never costs less.

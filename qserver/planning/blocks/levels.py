@@ -1,32 +1,31 @@
-"""The levels to plan on: regular ones, or such as are learnt from the questions asked.
+"""The levels to plan on: regular ones, or levels learnt from the questions.
 
 *The choice.* Three lattices are compared by the price of raising the holdings to a base for the
 latest questions: the lattice used for answering; one with learnt levels between the measured ones;
-and one with learnt levels only, on which other measured levels are of no use. So levels that were
-bought before the questions were known do not bind for ever. They are given up only if that is
-cheaper.
+and one with learnt levels only, which cannot use other measured levels. So levels bought before the
+questions were known do not bind for ever. They are given up only if that is cheaper.
 
 The choice is a function of the paid questions in their order and of the measured tables. Levels
 are learnt anew when the number of paid questions has no more than three binary digits before its
 zeros (1 to 8, 10, 12, 14, 16, 20, ...), and compared anew when a table is measured or raised.
 
-*Levels that end where questions do.* What was asked is public. Where predicates return, as bands of
-ages or groups of degrees do, a level of just those parts answers them from far fewer cells than
-regular parts would. Where every question brings new breakpoints there is nothing to learn, and
+*Levels that end where questions do.* Questions are public. If predicates return, such as bands of
+ages or groups of degrees, a level of just those parts answers them from far fewer cells than
+regular parts would. If every question brings new breakpoints, there is nothing to learn, and
 regular levels stay.
 
-The share of breakpoints seen once among all sightings tells which of the two it is. By Good and
-Turing, it estimates the probability that the next one is new.
+The share of breakpoints seen once tells the two apart: by Good and Turing it estimates the
+probability that the next one is new.
 
 References:
     Good, "The population frequencies of species and the estimation of population parameters",
     Biometrika 40 (1953), eq. 9.
 
-*A level of unequal parts*, for questions that are asked at once about one attribute.
-Regular parts end at the same places whatever is asked. But of prefixes, for example, the last parts
-serve few, so they may be short and the first ones long. Here the ends are searched for: single
-cells get one alpha and the parts another, in shares that are searched for as well, and questions
-are answered by least squares. The price is the one at which
+*A level of unequal parts*, for questions that are asked at once about one attribute. Regular parts
+ignore the questions. Of prefixes, for example, few use the last parts, so these may be short and
+the first ones long. Here the ends are searched: single cells get one alpha and the parts another,
+in shares that are searched for as well, and questions are answered by least squares. The price is
+the one at which
 
     sum_i (variance_i / half_width_i^2)^p,   p = log(1 / delta),
 
@@ -50,7 +49,7 @@ from numpy.typing import NDArray
 
 from qserver.errors import CapacityError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.tables.blocks.chain import Chain, default_chain, single_values
+from qserver.inference.tables.blocks.nested_partitions import Chain, default_chain, single_values
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.inference.tables.blocks.placement import (
     Labels,
@@ -72,7 +71,7 @@ from qserver.planning.blocks.wants import Wants
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort, work_of_steps
 from qserver.planning.holdings import Holdings
-from qserver.query.grid import axis_classes
+from qserver.query.class_grid import axis_classes
 from qserver.query.weights import Weights
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
@@ -80,11 +79,11 @@ from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 @dataclass(frozen=True)
 class Sightings:
-    """How often each predicate on one attribute was paid for, or is asked.
+    """Counts of each predicate on one attribute, paid for or asked.
 
     Args:
         size: number of the attribute's values.
-        is_all: whether nothing else will be asked.
+        is_all: whether these are all questions.
     """
 
     size: int
@@ -102,14 +101,14 @@ class Sightings:
 
     @cached_property
     def sets(self) -> dict[Weights, int]:
-        """Predicates that are no range, with how often each was seen."""
+        """Predicates that are not ranges, with counts."""
         return {w: n for w, n in self.counts.items() if not _is_range(w)}
 
     @property
     def novelty(self) -> float:
-        """About the greatest chance that the next sighting is new; near 1 after few sightings.
+        """Approximate upper bound of the chance that the next sighting is new; near 1 after few.
 
-        It is the estimate plus the standard deviation of the number of those seen once.
+        Good and Turing's estimate plus one standard deviation of the number seen once.
         """
         if self.is_all:
             return 0.0
@@ -121,8 +120,8 @@ class Sightings:
     def is_repeated(self) -> bool:
         """Whether predicates return, with few classes of values.
 
-        If ranges or sets are drawn at random from a short attribute, all of them return soon. But
-        they tell nearly all values apart, and no level of fewer parts serves them.
+        Random ranges or sets on a short attribute return soon, too. But they separate nearly all
+        values, so no coarser level serves them.
         """
         if self.novelty > 0.5:
             return False
@@ -131,7 +130,7 @@ class Sightings:
 
     @cached_property
     def splits(self) -> list[NDArray[np.int64]]:
-        """Splits that levels should keep, shape (size,) each, the most frequent first."""
+        """Splits that levels should keep, most frequent first, shape (size,) each."""
         values = np.arange(self.size)
         ranked = [(n, i, values >= cut) for i, (cut, n) in enumerate(sorted(self.cuts.items()))]
         sets = enumerate(self.sets.items(), start=len(ranked))
@@ -140,7 +139,7 @@ class Sightings:
 
 
 def sightings(paid: Iterable[PaidQuestion]) -> dict[int, Sightings]:
-    """The predicates of paid questions, per attribute."""
+    """Count the predicates of paid questions, per attribute."""
     counts: dict[int, Counter[Weights]] = {}
     for question in paid:
         for axis, weights in dict.fromkeys(
@@ -151,12 +150,12 @@ def sightings(paid: Iterable[PaidQuestion]) -> dict[int, Sightings]:
 
 
 def learnt_chain(axis: int, seen: Sightings, bought: Sequence[Labels]) -> Chain | None:
-    """The chain to plan on; None if the chain of the bought levels, or the regular one, suffices.
+    """The chain to plan on; None if the bought or the regular chain suffices.
 
     Every level in `bought` is a level of it.
 
     Args:
-        bought: partitions of this attribute that are measured, in that order.
+        bought: measured partitions of this attribute, in that order.
     """
     levels = nested_levels(seen.size, bought)
     is_new = not has_levels(default_chain(single_values(axis, seen.size)), levels)
@@ -173,10 +172,10 @@ def learnt_chain(axis: int, seen: Sightings, bought: Sequence[Labels]) -> Chain 
 
 
 def aligned(upper: Labels, lower: Labels, splits: Sequence[NDArray[np.int64]]) -> Labels | None:
-    """A partition between two others that keeps as many of the splits as possible.
+    """A partition between two others that keeps the most splits.
 
-    A split that would leave a part with fewer than two of the finer parts is skipped. None if no
-    split adds to the coarser partition, or if there is no such partition.
+    Splits that leave a part with fewer than two finer parts are skipped. None if no split adds to
+    the coarser partition.
     """
     first = firsts(lower)
     above = parts = labels_of(upper[first])
@@ -206,12 +205,12 @@ def _regular(coarse: Labels, fine: Labels) -> list[Labels]:
 def _divided(
     above: Labels, parts: Labels, groups: NDArray[np.intp], lower: Labels
 ) -> Labels | None:
-    """`parts` with some of the parts above cut into groups, by value; None if that is too fine.
+    """Labels of values after parts above are cut into groups; None if that is too fine.
 
     Args:
         above: coarser partition of the finer parts, shape (finer parts,).
         parts: partition of them between the two.
-        groups: into how many groups of finer parts to cut each part above; 0 leaves it.
+        groups: number of groups of finer parts to cut each part above into; 0 leaves it.
         lower: the finer part of each value.
     """
     found = parts + 0
@@ -224,7 +223,7 @@ def _divided(
 
 
 def _is_range(weights: Weights) -> bool:
-    """Whether these are the indicator of one run of values, or of all but one run."""
+    """Whether weights are the indicator of one run of values, or of all but one."""
     return weights.is_indicator and len(weights.stops) <= 3
 
 
@@ -240,9 +239,9 @@ def uneven_chain(
     """The chain with a level of parts fitted to these questions, or None.
 
     Args:
-        asked: questions asked at once; all must be about the same single attribute.
-        measured: the measured partitions of an attribute. A level between is only searched for if
-            each of them tells apart everything that the questions do, or nothing.
+        asked: questions asked at once, all about the same single attribute.
+        measured: the measured partitions of an attribute. A level is searched only if each of them
+            separates all cells of the questions, or none.
         effort: counts the work.
         law: of the noise.
     """
@@ -264,7 +263,7 @@ def uneven_chain(
 
 
 def _cells(axis: int, asked: Sequence[PaidQuestion]) -> Labels | None:
-    """Cells of values that no question tells apart; None if there are too many values."""
+    """Label values that no question separates alike; None if there are too many values."""
     terms = [t.by_axis for q in asked for t in q.row.terms]
     vectors = list(dict.fromkeys(t[axis] for t in terms if axis in t))
     if vectors[0].size > PLANNER.most_values:
@@ -314,7 +313,7 @@ class _Search:
         return cls(cells, sums, np.square(weights).sum(axis=1), targets, power, effort, law)
 
     def best(self) -> Labels | None:
-        """The best partition found, as labels of values; None if cells alone are as good."""
+        """Labels of values in the best partition found; None if cells alone are as good."""
         n = self.sums.shape[1] - 1
         numbers = [k for k in PLANNER.uneven_starts if 2 * k <= n]
         starts = [tuple(n * i // k for i in range(1, k)) for k in numbers]
@@ -327,7 +326,7 @@ class _Search:
         return labels_of(np.searchsorted(ends, self.cells, side="right"))
 
     def _descent(self, cuts: Cuts) -> tuple[float, Cuts]:
-        """The price and the ends, from these on, that no single change improves."""
+        """Descend from these ends until no single change lowers the price."""
         n = self.sums.shape[1] - 1
         step, best = max(1, n // PLANNER.uneven_first_step), (self._price(cuts), cuts)
         while not self.effort.is_spent:
@@ -348,7 +347,7 @@ class _Search:
         return min(self._at_share(s, inside, np.diff(ends)) for s in PLANNER.uneven_shares)
 
     def _at_share(self, share: float, inside: FloatArray, sizes: FloatArray) -> float:
-        """Price with this share of it on cells, where cells and parts cost 1 together."""
+        """Price if cells take this share, where cells and parts cost 1 together."""
         cell, part = self.law.information(np.array([share, 1.0 - share])) / 2.0
         # A part's row and its cells tell the mean of the part. They are weighed as if all parts had
         # the largest size, since the lattice pads them. The rest is told by the cells alone.
@@ -358,7 +357,7 @@ class _Search:
         return self._norm(variances)
 
     def _norm(self, variances: FloatArray) -> float:
-        """About the factor on all alphas with which these variances meet the targets."""
+        """Approximate factor on all alphas that meets the targets."""
         uses = variances / self.targets
         largest = float(uses.max())
         norm = largest * np.sum((uses / largest) ** self.power) ** (1 / self.power)
@@ -366,7 +365,7 @@ class _Search:
 
 
 def _on_cells(axis: int, asked: PaidQuestion, first: Labels) -> FloatArray:
-    """A question's weight on each cell, shape (cells,)."""
+    """Weights of a question on the cells, shape (cells,)."""
     total = np.zeros(len(first))
     for term in asked.row.terms:
         # A term without the attribute weighs all of its values equally.
@@ -395,21 +394,21 @@ Chains = Mapping[int, Chain]
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """What a choice depends on: it holds until one of these changes."""
+    """Inputs of a choice, which holds until one of them changes."""
 
     n_read: int
     lattice: Lattice
     alphas: Mapping[BlockKey, int]
 
     def is_like(self, other: _State) -> bool:
-        """Whether the choice would be the same."""
+        """Whether the choice stays the same."""
         same = self.n_read == other.n_read and self.lattice is other.lattice
         return same and self.alphas == other.alphas
 
 
 @dataclass
 class Learner:
-    """Levels learnt from the questions seen; it has no state except caches."""
+    """Levels learnt from the questions seen. No state except caches."""
 
     _state: _State | None = None
     _lattice: Lattice | None = None
@@ -429,7 +428,7 @@ class Learner:
         return self._lattice
 
     def _chosen(self, holdings: Holdings, read: Sequence[PaidQuestion]) -> Lattice:
-        """The present lattice, or the cheapest for the latest questions if it is far cheaper."""
+        """The present lattice, unless another is far cheaper for the latest questions."""
         found = self._found(holdings, sightings(read))
         if len(found) == 1:
             return found[0]
@@ -445,7 +444,7 @@ class Learner:
         asked: Sequence[PaidQuestion],
         effort: Effort,
     ) -> list[Holdings]:
-        """The holdings on every lattice that questions asked at once may be planned on.
+        """Holdings on every lattice for planning questions asked at once.
 
         The present lattice comes first. Then come the one learnt from the paid questions, those
         whose levels end where these questions do, and one with a level of unequal parts that is
@@ -503,7 +502,7 @@ class Learner:
 
 
 def n_learnt_from(n_paid: int) -> int:
-    """The number of paid questions, the first ones, that levels are learnt from."""
+    """Number of paid questions, from the first, that levels are learnt from."""
     n = min(n_paid, PLANNER.most_fitted)
     shift = max(0, n.bit_length() - PLANNER.digits)
     return n >> shift << shift
@@ -518,7 +517,7 @@ def _chains(
 
 
 def seen_on(holdings: Holdings, lattice: Lattice) -> Holdings:
-    """The holdings with their tables as blocks of another lattice; valid until history grows."""
+    """View the tables as blocks of another lattice; valid until history grows."""
     if lattice is holdings.lattice:
         return holdings
     engine = copy(holdings.engine)
@@ -531,7 +530,7 @@ def left_on(
     asked: Sequence[PaidQuestion],
     effort: Effort,
 ) -> float:
-    """About the price, in epsilon, of raising the holdings to a base for these questions.
+    """Approximate price, in epsilon, of raising the holdings to a base for these questions.
 
     Args:
         effort: counts the work.

@@ -1,10 +1,10 @@
-"""The part of a base that meets one question, alone or together with a row of the rest.
+"""The part of a base that meets one question, alone or with a row of the rest.
 
-With coarse blocks the query is rounded to them, and the rest is measured. The coarse blocks may use
-a share of the query's variance; the row of the rest uses the other share.
+Coarse blocks answer the rounded query, and a row measures the rest. The coarse blocks may use a
+share of the query's variance; the row of the rest uses the other share.
 
 The answering lattice has only measured levels. Different padding of parts gives slightly different
-weights, so an offer that is planned on learnt levels can miss the target by a little.
+weights, so an offer planned on learnt levels can narrowly miss the target.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from math import ceil, inf, isfinite, log
 import numpy as np
 
 from qserver.inference.rows.refinement import Weights
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.shortest_interval import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey, remainder
-from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rounding import Rounded, roundings
 from qserver.planning.blocks.star import Star, useful_blocks
 from qserver.planning.blocks.wants import Want
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
+from qserver.planning.fresh_row import alpha_nano_up
 from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.purchase import Priced, Purchase
-from qserver.query.grid import ProductPartition
+from qserver.query.class_grid import ProductPartition
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.records.plan import PlannedRow, PlannedTable
@@ -45,12 +45,12 @@ def least_whole(
 ) -> int | None:
     """The least whole number above `low` at which a falling function is at most 1, or None.
 
-    Between two points the function is taken as a power of the number. That is nearly so for the
-    half-width of noise, so few evaluations are needed. The result does not depend on the guess.
+    The search interpolates by powers, which nearly fits the half-width of noise: few evaluations
+    are needed. The result does not depend on the guess.
 
     Args:
-        ratio: the function, such as a half-width over its target; infinite counts, too.
-        low: a number at which it is taken to be above 1.
+        ratio: the function, such as a half-width over its target; may be infinite.
+        low: a number assumed to have a ratio above 1.
         high: a first guess.
         most: the largest number that is tried.
     """
@@ -73,7 +73,7 @@ def least_whole(
 
 
 def _between(low: int, below: float, high: int, above: float, n: int) -> int:
-    """The number to try in step n: near where the power through both ends is 1."""
+    """The number to try in step n, by the power through both ends."""
     middle = (low + high) // 2
     # Every fourth step halves the interval, so that the search ends for any function.
     if (n + 1) % 4 and 0.0 < above < 1.0:
@@ -86,7 +86,7 @@ def _between(low: int, below: float, high: int, above: float, n: int) -> int:
 
 
 class Answered:
-    """The answer after these partitions are bought, on the lattice used for answering then."""
+    """The answer on the answering lattice once these partitions are bought."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Answered:
         weights: Sequence[float],
         raises: Mapping[BlockKey, int],
     ) -> float:
-        """The half-width with weighted rows, by the weights on tables that inference then finds."""
+        """Half-width with weighted rows and the table weights that inference then finds."""
         tables, pairs = self._tables, zip(rows, weights, strict=True)
         asked = remainder(self._query.row, ((row.row, weight) for row, weight in pairs))
         blocks = tables.blocks_with(raises)
@@ -141,7 +141,7 @@ class Answered:
         return safe_half_width(scales, self._confidence, law) + allowance
 
     def _is_cell(self, row: PlannedRow, blocks: Blocks) -> bool:
-        """Whether the row is a cell of a block, so that its noise depends on the block's."""
+        """Whether the row is a cell of a block: their noises then depend on each other."""
         pattern = self._tables.pattern(primitive(row.row))
         return pattern is not None and pattern.cell_of in blocks.alphas
 
@@ -156,7 +156,7 @@ class PurchaseOffer:
     Args:
         weights: of measurements in the row that is asked, by their ids; empty where inference
             finds them again, on tables and the query's own row.
-        tables_give_rest: whether the tables give a part of the row that the weights leave.
+        tables_give_rest: whether tables give the rest of the row that the weights leave.
     """
 
     priced: Priced
@@ -165,7 +165,7 @@ class PurchaseOffer:
 
     @property
     def price_nano(self) -> int:
-        """What it adds to the spend."""
+        """Price in nano-epsilon."""
         return self.priced.price_nano
 
 
@@ -179,10 +179,10 @@ class Need:
 
     Args:
         holdings: on the lattice that is planned on.
-        answered: the same on the lattice used for answering.
+        answered: the holdings on the answering lattice.
         query: the row.
         want: its requirement.
-        effort: counts the work. It ends no search: its end would depend on the length.
+        effort: counts the work, and ends no search: an end would depend on the length.
         roundings: ways to write the query as a coarser one and a rest, found when first needed.
     """
 
@@ -198,14 +198,14 @@ class Need:
     )
 
     def at(self, half_width: float) -> Need:
-        """The same question at another half-width."""
+        """The need at another half-width."""
         if half_width == self.want.half_width:
             return self
         want = Want.of(self.want.pattern, half_width=half_width, confidence=self.want.confidence)
         return replace(self, want=want, _rows={})
 
     def part(self, star: Star) -> Raises | None:
-        """The smallest part of the star that meets the question by the exact tail, or None."""
+        """The smallest part of the star that meets the question exactly, or None."""
 
         def planned(raises: Raises) -> float:
             return self.holdings.known(self.query, raises).half_width(self.want.confidence)
@@ -238,7 +238,7 @@ class Need:
         return None if found is None else useful.raises(found)
 
     def raises(self, star: Star, depth: int, finest: int) -> Raises | None:
-        """The part of a base that the question needs, alone or with a row of what it leaves.
+        """The question's part of a base, alone or with a row of the rest.
 
         Args:
             depth: the finest level of the base's blocks.
@@ -258,12 +258,12 @@ class Need:
     def part_beside(
         self, star: Star, raises: Raises, *, then: Need, direct: PurchaseOffer
     ) -> PurchaseOffer:
-        """The part of a base for this length, when another length of the question needs `raises`.
+        """The part of a base for this length, from the `raises` of another length.
 
-        A longer length needs less, and a shorter one a row of what they leave.
+        A longer length needs less; a shorter one also a row of the rest.
 
         Args:
-            then: the question at that other length.
+            then: the need at the other length.
             direct: the cheapest way by rows alone.
         """
         if self.want.half_width == then.want.half_width:
@@ -273,7 +273,7 @@ class Need:
         return self.beside(raises, direct)
 
     def beside(self, raises: Raises, direct: PurchaseOffer) -> PurchaseOffer:
-        """These raises and the cheapest row, of what they leave or of the whole query."""
+        """The raises and the cheapest row, of the rest or of the whole query."""
         whole, rest = self.with_rows(raises, direct), self.row(raises)
         # Weights on rows alone stay as they are, whatever tables are bought.
         if direct.weights or self._is_answered(whole):
@@ -286,7 +286,7 @@ class Need:
         return replace(direct, priced=self.priced(purchase))
 
     def row(self, raises: Raises) -> PurchaseOffer | None:
-        """The cheapest row of a rest, given these blocks; None if there is none."""
+        """The cheapest row of a rest given these blocks, or None."""
         key = tuple(sorted(raises.items()))
         if key not in self._rows:
             self._rows[key] = self._row(raises)
@@ -307,7 +307,7 @@ class Need:
         return next((o for o in offers if o is not None), None)
 
     def start(self, rest: Primitive) -> RowStart:
-        """Where a row begins, if it is measured or raised now."""
+        """The start of a row that is measured or raised now."""
         if rest.key not in self._starts:
             self._starts[rest.key] = self.holdings.start(rest)
         return self._starts[rest.key]
@@ -330,7 +330,7 @@ class Need:
         return self.answer(purchase.tables).half_width(purchase) <= self.want.half_width
 
     def answer(self, tables: Sequence[PlannedTable]) -> Answered:
-        """The answer once these tables are bought, on the lattice used for answering."""
+        """The answer on the answering lattice once these tables are bought."""
         partitions = [t.partition for t in tables]
         return Answered(self.answered, self.query, self.want.confidence, partitions)
 
@@ -358,7 +358,7 @@ def cheaper(one: PurchaseOffer, other: PurchaseOffer | None) -> PurchaseOffer:
 
 @dataclass(frozen=True, eq=False)
 class _Useful:
-    """Parts of a star's blocks that one requirement needs, in 4,096ths of the star."""
+    """The part of a star's blocks for one requirement, in 4,096ths."""
 
     need: Need
     star: Star
@@ -374,7 +374,7 @@ class _Useful:
         return self.need.holdings.raises(self.star.alphas, part=share, only=self._blocks)
 
     def least(self, half_width: Callable[[Raises], float], *, low: int, high: int) -> int | None:
-        """The least part above `low` after whose raises the half-width is as required, or None."""
+        """The least part above `low` whose raises meet the half-width, or None."""
         effort = self.need.effort
 
         def ratio(part: int) -> float:
@@ -396,12 +396,12 @@ class _Rest:
 
     @cached_property
     def _left(self) -> float:
-        """The variance that the row may have."""
+        """Variance left to the row."""
         return self.need.want.target.variance - self.blocks.variance(self.rounded.pattern)
 
     @property
     def is_possible(self) -> bool:
-        """Whether the blocks leave room for it, and its noise is independent of theirs."""
+        """Whether the blocks leave variance for the row, and its noise is independent."""
         rounded, blocks = self.rounded, self.blocks
         if not blocks.is_estimable(rounded.pattern) or self._left <= 0.0:
             return False
@@ -413,11 +413,11 @@ class _Rest:
 
     @property
     def alpha(self) -> float:
-        """The charge that it needs by variance, in epsilon or rho."""
+        """The row's charge by variance, in epsilon or rho."""
         return self.blocks.law.charge_of_variance(self._left)
 
     def rough_nano(self) -> int:
-        """About the price, at the alpha that it needs by variance."""
+        """Approximate price, at the row's alpha by variance."""
         return self.need.priced(self._purchase(alpha_nano_up(self.alpha))).price_nano
 
     @cached_property
@@ -429,7 +429,7 @@ class _Rest:
         return self.need.holdings.tables(self.raises)
 
     def offer(self) -> PurchaseOffer | None:
-        """The offer with the least alpha of the row by the exact tail."""
+        """The offer with the row's least alpha by the exact tail."""
         first = alpha_nano_up(self.alpha)
         # Multiples of this differ by a part of 2^-16 or less.
         unit = 1 << max(0, first.bit_length() - 17)
@@ -459,7 +459,7 @@ class _Rest:
         )
 
     def _planned(self) -> Callable[[int], float] | None:
-        """The half-width over the target at an alpha; None if blocks do not tell the rounding."""
+        """Half-width over the target at an alpha; None if blocks do not give the coarse query."""
         holdings, want = self.need.holdings, self.need.want
         coarse = holdings.pattern(primitive(self.rounded.coarse))
         rest = None if coarse is None else whole_of(self.blocks, coarse)
@@ -476,7 +476,7 @@ class _Rest:
         )
 
     def _answered(self) -> Callable[[int], float]:
-        """The same on the lattice used for answering."""
+        """Half-width over the target on the answering lattice."""
         answer, half_width = self.need.answer(self._tables), self.need.want.half_width
         return lambda alpha_nano: (
             answer.half_width(self._purchase(alpha_nano), self._weights) / half_width

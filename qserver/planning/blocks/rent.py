@@ -1,7 +1,7 @@
-"""The rent: what own rows alone would have cost, and how the best base's price rose with it.
+"""The rent: the cost of own rows alone, and the best base's price as it rose.
 
 Both are functions of the paid questions in their order. Neither depends on the lattice that blocks
-are planned on, so they stay when levels are learnt anew.
+are planned on, so both survive new levels.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from math import inf
 
 import numpy as np
 
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.shortest_interval import safe_half_width
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.limits import LIMITS
-from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.wants import normal_z, octave_of
+from qserver.planning.fresh_row import alpha_nano_up
 from qserver.planning.holdings import Holdings
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO, Charge
@@ -31,8 +31,8 @@ class OwnRowsAlone:
     """The price of measuring each question's own row alone, with nothing shared.
 
     It is a ledger of fresh rows, with the largest alpha needed per row. The rule compares with it;
-    nobody is charged. Rows are taken in when a price is asked for, with the same prices as if each
-    had been taken in at once.
+    nobody is charged. Rows are added when a price is asked; prices are as if each row had been
+    added at once.
     """
 
     _ledger: CellLedger
@@ -47,7 +47,7 @@ class OwnRowsAlone:
         return cls(CellLedger.like(sizes, neighbours, settle_steps=LIMITS.rough_steps))
 
     def state(self) -> State:
-        """What `from_state` needs."""
+        """State that `from_state` reads."""
         found = State.of_parts({"ledger": self._caught_up().state()})
         keys = np.array([key.encode() for key in self._alpha_nano], dtype="S32")
         alphas = np.fromiter(self._alpha_nano.values(), dtype=np.int64)
@@ -55,7 +55,7 @@ class OwnRowsAlone:
 
     @classmethod
     def from_state(cls, state: State, ledger: CellLedger) -> OwnRowsAlone:
-        """The rows as they were.
+        """Restore the rows.
 
         Args:
             ledger: of the snapshot, for domain and neighbours.
@@ -82,8 +82,7 @@ class OwnRowsAlone:
     def _caught_up(self) -> CellLedger:
         """The ledger with all rows.
 
-        While it is exact, what rows cost does not depend on the batches they came in, and many at
-        once are quicker.
+        While it is exact, prices do not depend on batches, and large batches are quicker.
         """
         if len(self._new) > 1:
             whole = self._ledger.copy()
@@ -96,14 +95,11 @@ class OwnRowsAlone:
         return self._ledger
 
     def with_row(self, own: Own | None) -> int:
-        """A quick bound of the price of all, and of one more row, in nano-epsilon."""
+        """Quick bound of the price of all rows and one more, in nano-epsilon."""
         return self._caught_up().spent_after(self._charges(own))
 
     def settled_with_row(self, own: Own | None) -> int:
-        """The same, where the price of all is what plans would be charged: it takes a search.
-
-        It depends on the rows alone, not on when it was asked for before.
-        """
+        """The same with the searched price that plans are charged; it depends on rows alone."""
         ledger = self._caught_up()
         if self._least_nano is None:
             self._least_nano = ledger.least_nano
@@ -127,7 +123,7 @@ class Precise:
 
     @property
     def sharpness(self) -> float:
-        """One over the standard deviation of a normal error that meets it."""
+        """One over the standard deviation of a normal error with this half-width."""
         return normal_z(self.confidence) / self.half_width
 
     def half_width_at(self, confidence: float) -> float:
@@ -144,7 +140,7 @@ class Precise:
 
 @dataclass(frozen=True)
 class Precision(Precise):
-    """A precision by itself: no row is brought to its normal form for it, which takes long."""
+    """A precision without a row: no row needs its costly normal form."""
 
     half_width: float
     confidence: float
@@ -157,7 +153,7 @@ class Precision(Precise):
 
 @dataclass(frozen=True)
 class Own(Precise):
-    """A question's own row: what it would cost alone."""
+    """A question's own row, priced alone."""
 
     query: Primitive
     half_width: float
@@ -182,8 +178,8 @@ class Fit:
 class Course:
     """The rent of each class of precision, and the prices of the bases fitted while it rose.
 
-    The rent of a class is that of its questions and of all looser ones: those that a base of the
-    class answers.
+    The rent of a class is that of its questions and of all looser ones: a base of the class answers
+    all of these.
     """
 
     paid: list[PaidQuestion] = field(default_factory=list)
@@ -192,7 +188,7 @@ class Course:
     _tightest: dict[int, Precise] = field(default_factory=dict)
 
     def state(self) -> State:
-        """What `from_state` needs."""
+        """State that `from_state` reads."""
         octaves = list(self._rents)
         head = {
             "n_paid": len(self.paid),
@@ -203,7 +199,7 @@ class Course:
 
     @classmethod
     def from_state(cls, state: State, paid: Sequence[PaidQuestion], ledger: CellLedger) -> Course:
-        """The course as it was.
+        """Restore the course.
 
         Args:
             paid: all paid questions.
@@ -224,7 +220,7 @@ class Course:
         """Add a paid question.
 
         Args:
-            has_bases: whether the bases count that were fitted for it.
+            has_bases: whether the bases fitted for it count.
         """
         own = Own.of(question)
         for fitted in question.finest_bases if has_bases else ():
@@ -237,7 +233,7 @@ class Course:
 
     @property
     def octaves(self) -> list[int]:
-        """The classes of precision that were paid for, from the tightest."""
+        """Paid classes of precision, tightest first."""
         return sorted(self._tightest, reverse=True)
 
     def tightest(self, octave: int, *, confidence: float) -> float:
@@ -261,11 +257,11 @@ class Course:
             rows.add(own)
 
     def price_nano(self, octave: int, *, rent_nano: float, power: int = 1) -> float:
-        """What the best base of this class cost when own rows alone cost no more than this.
+        """Price of the best base of this class when own rows cost no more than this.
 
-        It is 0 if none was fitted by then. Twice the precision costs twice, or under Gaussian noise
-        four times, own rows and bases alike, so the tightest class of which a base was fitted by
-        then stands for this one.
+        It is 0 if none was fitted by then. Doubling the precision doubles the cost of rows and
+        bases alike (four times under Gaussian noise), so the tightest class fitted by then stands
+        for this one.
 
         Args:
             power: of the law of the noise.
@@ -279,7 +275,7 @@ class Course:
 
 
 def tightest(asked: Iterable[Precise]) -> dict[int, Precise]:
-    """The tightest of these in each class of precision; the first one of several."""
+    """The tightest requirement of each class of precision; the first of equals."""
     found = dict[int, Precise]()
     for own in asked:
         if own.octave not in found or own.sharpness > found[own.octave].sharpness:
@@ -288,7 +284,7 @@ def tightest(asked: Iterable[Precise]) -> dict[int, Precise]:
 
 
 def _price_nano(fitted: FittedBase, holdings: Holdings) -> float:
-    """What a base costs that is known by numbers of parts, at most."""
+    """Upper bound of a base's price, by numbers of parts."""
     return NANO * sum(
         holdings.most_cost_of({axis for axis, _ in parts}) * alpha for parts, alpha in fitted.base
     )

@@ -1,9 +1,9 @@
 """Rent or buy: measure the row that is asked, or buy blocks that also answer later questions.
 
-To rent is to measure a row: in the cheapest way by rows alone, or, with coarse blocks, only what
-rounding leaves of the query. To buy is to measure blocks of a base. Let A be the rent: what the own
-rows of all paid questions and of this one would have cost alone. Let B be the price of the best
-base found for them. Blocks of a base may replace a row only if all of this holds:
+To rent is to measure a row, in the cheapest way by rows alone, or, with coarse blocks, the rest
+that rounding leaves. To buy is to measure blocks of a base. Let A be the rent: what the own rows of
+all paid questions and of this one would have cost alone. Let B be the price of the best base found
+for them. Blocks of a base may replace a row only if all of this holds:
 
     reached     Blocks for questions that were paid for before tell every component of the query.
     wasteful    The row would waste more than the part phi of B. A row that is a cell of a block is
@@ -16,25 +16,25 @@ pay all of B, and all that is then spent, with room for one more question, is at
 Here A is the rent of all questions, and R that of the questions about the attributes of one block
 that is bought; where others are asked, too, of those that came before this one. Where the base has
 settled for the questions of one scope alone, phi takes the place of .85. If nothing is bought and
-one more row would lead to a worse ratio of spend to B, that ratio takes the place of 1.85. Where
-the row does not fit into the limit, only what the present tables leave of the query is looked at:
-no base is fitted then. docs/comparison.md says what is proven of this rule, and what is measured.
+one more row would lead to a worse ratio of spend to B, that ratio replaces 1.85. If the row does
+not fit into the limit, no base is fitted: only a row of the rest that present tables leave is
+tried. docs/comparison.md has the proven and measured properties of this rule.
 
-**What returns among what never does.** If no class has settled for all questions, the same is asked
-of those within the scope of this one: the questions about its attributes alone, or fewer of them.
-No price is known from when their rent was half as large, so that price counts as 0.
+**What returns among what never does.** If no class has settled for all questions, the rule is
+applied within the scope of this one: questions about its attributes or some of them. Their earlier
+prices are not known and count as 0.
 
 **A shorter length never costs less.** The reference precision of a class is the tightest that was
-paid for in it. All of the above is decided for the query at that precision, for each class, and
-never at the length that is asked. If blocks of a class are due, any length gets the part of them
-that it needs, and a tighter length all of them and a row of the rest. If none are due, the least
-price of rows and blocks is taken. Each of these prices rises as the length gets shorter.
+paid for in it. Each class decides for the query at that precision, never at the asked length. If
+blocks of a class are due, any length gets its part of them, and a tighter length all of them and a
+row of the rest. If none are due, the least price of rows and blocks is taken. Each of these prices
+rises as the length gets shorter.
 
 Bases are offered from the finest to the coarsest: first the coarse blocks become affordable, with
-rows of the rest that weigh on few cells, then finer ones. Of a base only what the question needs is
-bought, of blocks about its attributes. Whatever is bought can be raised later for the difference.
-Where data arrive over time, no blocks are due: they are bought where they cost no more than rows.
-Rows of single periods cost as one there and serve again, so rent says too much about them.
+rows of the rest that weigh on few cells, then finer ones. Only the question's part of a base is
+bought, of blocks about its attributes. Bought blocks can be raised later for the difference. Where
+data arrive over time, no blocks are due: they are bought where they cost no more than rows. Rows of
+single periods cost as one there and serve again, so rent says too much about them.
 
 **Under Gaussian noise** prices are rho, 2 takes the place of 1.85, and B is the least price of
 tables for the questions so far: the problem is convex. Let R be what was spent on rows, x the price
@@ -64,7 +64,7 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.horizon import invested
 from qserver.planning.blocks.levels import Learner
 from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, cheaper, need_of
-from qserver.planning.blocks.reference import NeededBlocks, ReferenceQuestion
+from qserver.planning.blocks.reference_question import NeededBlocks, ReferenceQuestion
 from qserver.planning.blocks.scopes import Bases, Scopes
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
@@ -94,11 +94,11 @@ class RentOrBuy:
     """The rule, with the demand that its decisions depend on.
 
     Args:
-        phi: least waste, as a part of a base's price, at which its blocks are bought, > 0;
-            infinite for never buying. And what a base of one scope may risk, see above.
+        phi: least waste, as a part of a base's price, at which its blocks are bought, > 0; infinite
+            for never buying. It also limits the risk of a base of one scope; see above.
         ratio: greatest spend after a purchase with room for one more, over own rows alone.
         learner: learns levels that end where questions do; None for regular levels only.
-        expected: about how many questions the owner expects until the limit; 0 where nobody says.
+        expected: number of questions that the owner expects until the limit; 0 if not said.
     """
 
     phi: float = DEFAULT_PHI
@@ -109,11 +109,11 @@ class RentOrBuy:
     expected: int = 0
 
     def state(self) -> State:
-        """What `restore` needs: public, as paid questions are."""
+        """State that `restore` reads; public, as paid questions are."""
         return self.scopes.state()
 
     def restore(self, state: State, ledger: CellLedger) -> None:
-        """Take over what was known of the questions taken in so far, in place of a replay."""
+        """Restore the state of the questions so far, in place of a replay."""
         self.scopes.restore(state, ledger)
 
     def take_in(self, paid: PaidQuestion) -> None:
@@ -149,9 +149,9 @@ class RentOrBuy:
     ) -> Decision:
         """The purchase that replaces `direct`, the cheapest way by rows alone, if there is one.
 
-        Pure apart from caches. For a question that measures nothing else, and where `direct` does
-        not fit into the limit, blocks are not bought: at most another row replaces `direct`, that
-        of what the tables leave of the query. The demand is then not needed, and not followed.
+        Pure apart from caches. No blocks are bought for a question that measures only itself, or if
+        `direct` does not fit into the limit: at most a row of the rest that tables leave replaces
+        `direct`. The demand is then not followed.
 
         Args:
             by_rows: the cheapest way by rows alone at any half-width of the row.
@@ -180,7 +180,7 @@ class RentOrBuy:
 def _only_row(
     holdings: Holdings, question: Question, direct: PurchaseOffer, effort: Effort
 ) -> Decision:
-    """The row of what the present tables leave of the query, if it is cheaper."""
+    """The row of the rest that present tables leave, if it is cheaper."""
     need = need_of(question, holdings, holdings, effort)
     if need is None or direct.price_nano == 0 or effort.is_spent:
         return Decision()
@@ -190,7 +190,7 @@ def _only_row(
 
 
 class _Choice:
-    """The decision on one question, from the rule's state, the need and the ways by rows."""
+    """Decides on one question from the rule's state, the need and the ways by rows."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class _Choice:
         return Decision(None if best is self._direct else best, bases)
 
     def _blocks(self) -> tuple[list[PurchaseOffer], list[PurchaseOffer]]:
-        """Blocks that are due, and others, for each class of precision, the tightest first."""
+        """Blocks for each class of precision, due or not, tightest first."""
         # All is found before anything is priced for the length that is asked: that work must not
         # end this search, or a longer length would find less and cost more.
         found = [(r, blocks) for r in self._references() for blocks in self._wasted(r)]
@@ -224,7 +224,7 @@ class _Choice:
         return due, [self._now(r, blocks) for r, blocks in found if not blocks.is_due]
 
     def _wasted(self, reference: ReferenceQuestion) -> Iterator[NeededBlocks]:
-        """The blocks that a row would waste, down to those that are due."""
+        """Blocks that would make the row a waste, down to the first that are due."""
         row = self._row(reference.need)
         if row is None or row.price_nano == 0:
             return
@@ -258,12 +258,12 @@ class _Choice:
         return found
 
     def _row(self, need: Need) -> PurchaseOffer | None:
-        """The cheapest way by rows alone at this precision, if one is needed."""
+        """The cheapest way by rows alone at this precision; None if none is needed."""
         row = self._by_rows(need.want.half_width)
         return None if row is None else cheaper(row, need.row({}))
 
     def _now(self, reference: ReferenceQuestion, blocks: NeededBlocks) -> PurchaseOffer:
-        """These blocks for the length that is asked."""
+        """The blocks for the asked length."""
         need, then = self._need, reference.need
         if not blocks.is_whole:
             return need.beside(blocks.raises, self._direct)

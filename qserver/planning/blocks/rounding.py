@@ -1,4 +1,4 @@
-"""A query rounded to coarser parts, and the rest that coarse blocks leave to be measured.
+"""A query rounded to coarser parts, and the rest that a row measures.
 
 A predicate that is rounded to level l of a chain takes or leaves every part as a whole. The rest
 lies in the parts that the predicate cuts. So its row weighs on few cells, and many such rows cost
@@ -15,10 +15,10 @@ from math import prod
 
 import numpy as np
 
-from qserver.inference.tables.blocks.chain import Chain
+from qserver.inference.tables.blocks.nested_partitions import Chain
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern, as_box, remainder
 from qserver.planning.constants import PLANNER
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import Primitive
 from qserver.query.weights import Weights, from_runs
 
@@ -84,7 +84,7 @@ def _rounded(lattice: Lattice, row: LinearQuery, kept: Mapping[int, Weights]) ->
 
 
 def _options(chain: Chain, weights: Weights) -> list[Weights]:
-    """The different unions of parts that a predicate is rounded to, over levels and sides."""
+    """Distinct roundings of a predicate to unions of parts, over levels and sides."""
     found: dict[Weights, None] = {}
     inside = chain.classes.on_classes(weights)
     for level in range(chain.n_levels):

@@ -1,10 +1,10 @@
-"""What was paid for, in all and within scopes: the rent, the demand, and the best bases.
+"""Paid questions, in all and within scopes: their rent, demand and best bases.
 
-The scope of a question is the attributes that it is about. Within a scope count the questions about
-its attributes alone, or fewer of them.
+The scope of a question is its attributes. Questions about these attributes, or some of them, are
+within the scope.
 
-The best bases depend on the paid questions and on what was bought, and not on the question that is
-asked. `Bases` also tells whether they have settled.
+The best bases depend on paid questions and purchases, not on the question at hand. `Bases` also
+tells whether they have settled.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Bases:
     """The best bases for the paid questions, each fitted when it is first needed.
 
     Args:
-        fits: takes them; it serves until something is paid for or bought.
+        fits: cache of the bases until the next payment or purchase.
         is_part: whether the questions are only those of one scope.
-        anew: takes the bases that were fitted anew and are to be written down.
+        anew: collects new bases that must be recorded.
     """
 
     holdings: Holdings
@@ -60,10 +60,10 @@ class Bases:
         return depth_of(self.holdings)
 
     def has_settled(self, octave: int, own: Own) -> bool:
-        """Whether the base of a class has settled for what was paid for.
+        """Whether the base of a class has settled for the paid questions.
 
         Args:
-            own: of one more question; its row belongs to the rent.
+            own: row of one more question, added to the rent.
         """
         at, most = (octave, self.depth), self.most_nano(octave, own)
         old = self.demand.stars.get(at)
@@ -83,8 +83,8 @@ class Bases:
     def most_nano(self, octave: int, own: Own) -> float:
         """The price up to which a base has settled.
 
-        It may have grown by no more than own rows did since they cost half as much. Own rows are
-        those of the class of precision and of looser ones: its base answers no others.
+        Since own rows cost half as much, the base may have grown by no more than they did. Own rows
+        are those of the class and of looser ones.
         """
         half = self.course.rent_nano(self.holdings, own, octave=octave) / 2
         power = self.holdings.engine.law.power
@@ -94,14 +94,14 @@ class Bases:
         )
 
     def _is_dearer(self, at: At, most_nano: float) -> bool:
-        """Whether any base of this class certainly costs more: so a fit would say, too."""
+        """Whether every base of this class certainly costs more."""
         wants = fitting(self.holdings, self._of(self.demand.wanted, at))
         return least_price(self.holdings, wants, enough=most_nano / NANO) * NANO > most_nano
 
     def is_for_all(self, octave: int) -> bool:
-        """Whether there is a base of this class, fitted to every component that was wanted.
+        """Whether a base of this class was fitted to every wanted component.
 
-        The price of a base for a part of the questions says nothing of the rent of all.
+        The price of a base for some questions cannot be compared with the rent of all.
         """
         wants = self._of(self.demand.wanted, (octave, self.depth))
         reached = set[BlockKey]().union(*(w.energies for w in wants))
@@ -110,7 +110,7 @@ class Bases:
 
     @property
     def _bought_nano(self) -> float:
-        """What the tables cost that are bought."""
+        """Price of the bought tables."""
         bought: Mapping[BlockKey, int] = self.holdings.engine.tables.alpha_nano
         return sum(self.holdings.cost_of(b) * a for b, a in bought.items())
 
@@ -121,25 +121,25 @@ class Bases:
         return self.fits[at]
 
     def reaches(self, want: Want, at: At) -> bool:
-        """Whether blocks for questions of exactly this class tell every component of a query.
+        """Whether blocks for exactly this class give every component of a query.
 
-        They do if these questions wanted every component, or if one block reaches all of them and
-        a question of this class.
+        They do if its questions wanted every component, or if one block reaches all components and
+        a question of the class.
         """
         return self._are_wanted(want) or self._is_within(want, self.star(at).alphas)
 
     def may_reach(self, want: Want, at: At) -> bool:
-        """Whether `reaches` may hold, told without a fit: a base has no other blocks than these."""
+        """Whether `reaches` may hold, decided without a fit from the candidate blocks."""
         wants = self._of(self.demand.wanted, at)
         return self._are_wanted(want) or self._is_within(want, candidates(self.holdings, wants))
 
     def _are_wanted(self, want: Want) -> bool:
-        """Whether questions of exactly its class wanted every component."""
+        """Whether questions of exactly this class wanted every component."""
         alike = self._alike(want)
         return want.energies.keys() <= set[BlockKey]().union(*(w.energies for w in alike))
 
     def _is_within(self, want: Want, blocks: Iterable[BlockKey]) -> bool:
-        """Whether one of these blocks reaches all components of it, and of a question like it."""
+        """Whether one block reaches all components of a want and of another of its class."""
         top = _top(want)
         finer = [b for b in blocks if join(b, top) == b]
         return any(join(b, _top(w)) == b for w in self._alike(want) for b in finer)
@@ -178,8 +178,8 @@ def _top(want: Want) -> BlockKey:
 class Scope:
     """The paid questions within some attributes, followed as more are paid for.
 
-    The course is followed always, the demand when the bases are asked for. Bases within some
-    attributes are not written down, so none has a price from when own rows cost less.
+    The course is always followed, the demand only when bases are needed. Bases within some
+    attributes are not recorded, so earlier prices are unknown.
 
     Args:
         axes: the attributes; None for all questions.
@@ -200,14 +200,14 @@ class Scope:
         return self.axes is not None
 
     def follow(self, paid: Sequence[PaidQuestion], holdings: Holdings) -> None:
-        """Take in the questions that are new, of all that were paid for."""
+        """Add the new ones of all paid questions."""
         for question in paid[self.n_read :]:
             if self.axes is None or self.axes.issuperset(question.row.scope):
                 self.course.take_in(question, holdings, has_bases=self.axes is None)
         self.n_read = len(paid)
 
     def bases(self, holdings: Holdings) -> Bases:
-        """The best bases for these questions; what is fitted serves until the state changes."""
+        """The best bases for these questions, cached until the state changes."""
         if holdings.lattice is not self.lattice:
             self.lattice, self.n_wanted, self.demand = holdings.lattice, 0, Demand()
             self._state = None
@@ -222,7 +222,7 @@ class Scope:
 
 @dataclass
 class Scopes:
-    """All paid questions, and those within each scope that was asked for lately."""
+    """All paid questions, and those within each recent scope."""
 
     paid: list[PaidQuestion] = field(default_factory=list)
     _asked: set[int] = field(default_factory=set)
@@ -243,7 +243,7 @@ class Scopes:
         return self._all
 
     def within(self, axes: Iterable[int], holdings: Holdings) -> Scope:
-        """The questions about these attributes alone, or fewer of them."""
+        """Questions about these attributes, or some of them."""
         key = frozenset(axes)
         if self._asked <= key:
             return self.all(holdings)
@@ -255,7 +255,7 @@ class Scopes:
         return part
 
     def state(self) -> State:
-        """What `restore` needs: public, as paid questions are."""
+        """State that `restore` reads; public, as paid questions are."""
         known = self._all
         parts, head = {"course": known.course.state()}, {"n_known": known.n_wanted}
         if known.lattice is not None:
@@ -263,13 +263,13 @@ class Scopes:
         return State.of_parts(parts, head)
 
     def restore(self, state: State, ledger: CellLedger) -> None:
-        """Take over what was known of the questions taken in so far, in place of a replay."""
+        """Restore the state of the questions so far, in place of a replay."""
         course = Course.from_state(state.part("course"), self.paid, ledger)
         self._all = Scope(course=course, n_read=len(course.paid))
         self._saved = state if "demand" in state.head else None
 
     def _resume(self, saved: State, holdings: Holdings) -> None:
-        """Begin with the demand that was saved, if it was made on this lattice."""
+        """Start from the saved demand, if it was made on this lattice."""
         self._saved, lattice, known = None, holdings.lattice, self._all
         demand = demand_of_state(saved.part("demand"), holdings)
         if demand is not None:

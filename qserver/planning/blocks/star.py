@@ -26,8 +26,8 @@ class Star:
     """A base.
 
     Args:
-        alphas: per block, in epsilon per record, at least the alpha that is bought.
-        price: total cost in epsilon, including the blocks that are bought.
+        alphas: per block, in epsilon per record, at least the bought alpha.
+        price: total cost in epsilon, bought blocks included.
     """
 
     alphas: Mapping[BlockKey, float]
@@ -35,7 +35,7 @@ class Star:
 
     @classmethod
     def of_base(cls, holdings: Holdings, base: Base) -> Star | None:
-        """The star that `to_base` wrote; None if the lattice no longer has its blocks."""
+        """Restore a star that `to_base` wrote; None if the lattice lacks its blocks."""
         alphas: dict[BlockKey, float] = {}
         for parts, alpha in base:
             levels = [holdings.lattice.chains[axis].n_parts for axis, _ in parts]
@@ -100,7 +100,7 @@ def fit_star(
 
 
 def least_price(holdings: Holdings, wants: Sequence[Want], *, enough: float) -> float:
-    """A price that no base for these requirements is below, however they are calibrated.
+    """Lower bound of the price of any base for these requirements, however calibrated.
 
     Args:
         enough: as for `BaseProblem.least_price`.
@@ -110,7 +110,7 @@ def least_price(holdings: Holdings, wants: Sequence[Want], *, enough: float) -> 
 
 
 def price_left(holdings: Holdings, wants: Sequence[Want], *, effort: Effort) -> float:
-    """About the price of raising the holdings to a base for these requirements, from one start.
+    """Approximate price of raising the holdings to a base for these requirements, from one start.
 
     It is infinite if there are no requirements.
     """
@@ -126,7 +126,7 @@ def price_left(holdings: Holdings, wants: Sequence[Want], *, effort: Effort) -> 
 
 
 def calibrate(holdings: Holdings, star: Star, wants: Sequence[Want]) -> None:
-    """Calibrate the requirements that bind under a star on the star's blocks."""
+    """Calibrate the binding requirements on the star's blocks."""
     problem = _problem(holdings, wants, list(star.alphas))
     _calibrate(holdings, wants, problem, np.array(list(star.alphas.values())))
 
@@ -138,22 +138,22 @@ def uses(holdings: Holdings, star: Star, wants: Sequence[Want]) -> FloatArray:
 
 
 def serves(holdings: Holdings, star: Star, wants: Sequence[Want]) -> bool:
-    """Whether the star meets all of these requirements, as nearly as stars are calibrated."""
+    """Whether the star meets all requirements, within the calibration's tolerance."""
     return float(uses(holdings, star, wants).max()) <= 1.0 + PLANNER.near
 
 
 def everything(holdings: Holdings, star: Star, row: Priced | None = None) -> Priced:
-    """The raises from the holdings to the whole star, after this row."""
+    """Raises from the holdings to the whole star, after this row."""
     rows = () if row is None else row.purchase.rows
     tables = holdings.tables(holdings.raises(star.alphas), beside=rows)
     return holdings.priced(Purchase(rows, tables))
 
 
 def useful_blocks(holdings: Holdings, star: Star, want: Want) -> list[BlockKey]:
-    """Blocks of the star whose alpha matters to one requirement's variance.
+    """Blocks of the star that matter to one requirement's variance.
 
-    Blocks about other attributes tell no more of the query than the total, and blocks about its own
-    tell that, too. So they are left to the questions that they are for.
+    Blocks about other attributes give only the total, which the query's own blocks give too. So
+    they are left to other questions.
     """
     problem = _problem(holdings, [want], list(star.alphas))
     shares = problem.shares(np.array(list(star.alphas.values())))
@@ -165,7 +165,7 @@ def useful_blocks(holdings: Holdings, star: Star, want: Want) -> list[BlockKey]:
 
 
 def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:
-    """The latest of these requirements, as many as a base can be fitted to, in order."""
+    """The latest requirements, in order, up to the number a base can be fitted to."""
     components = set(holdings.alphas)
     kept: list[Want] = []
     for want in reversed(wants):
@@ -178,7 +178,7 @@ def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:
 
 
 def candidates(holdings: Holdings, wants: Sequence[Want]) -> list[BlockKey]:
-    """The blocks bought, one block per component of a query, and one block as fine as all.
+    """Candidate blocks: the bought ones, one per component of a query, and one as fine as all.
 
     The block of a component reaches it with the fewest cells. But a single finer block may cost
     less than several blocks for different components.
@@ -213,7 +213,7 @@ def _problem(holdings: Holdings, wants: Sequence[Want], blocks: Sequence[BlockKe
 def _calibrate(
     holdings: Holdings, wants: Sequence[Want], problem: BaseProblem, alphas: FloatArray
 ) -> bool:
-    """Calibrate the requirements that bind by the exact tail; return whether any was far off."""
+    """Calibrate the binding requirements by the exact tail; return whether any was far off."""
     law = problem.law
     found = zip(problem.blocks, alphas.tolist(), strict=True)
     used = {b: law.sharpness_of(a) for b, a in found if a > 0.0}

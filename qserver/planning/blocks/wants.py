@@ -1,9 +1,9 @@
-"""Requirements seen so far, which a base should have served.
+"""Requirements so far, for a base to serve.
 
 A requirement is kept as the energies of its query and its target half-width. The variance that
 meets it depends on how many Laplace variables make up the error, so it is calibrated: `z` is the
-ratio of half-width to standard deviation, between 1.96 or so and ln(1/delta) / sqrt 2 at 0.95. Of
-Gaussian noise it is 1.96.
+ratio of half-width to standard deviation, between 1.96 or so and ln(1/delta) / sqrt 2 at 0.95.
+Gaussian noise has 1.96.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import floor, log2, sqrt
 
 from scipy.special import ndtri
 
-from qserver.inference.rows.tail import least_half_width, safe_half_width
+from qserver.inference.rows.shortest_interval import least_half_width, safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 from qserver.planning.blocks.base import Target
@@ -54,7 +54,7 @@ class Want:
 
     @property
     def target(self) -> Target:
-        """The variance that meets it, according to its stretch."""
+        """The variance that meets the half-width, by its stretch."""
         tau = (self.half_width / (self.stretch * normal_z(self.confidence))) ** 2
         return Target(self.pattern.energies, tau)
 
@@ -64,7 +64,7 @@ class Want:
         return replace(self, pattern=self.pattern.to_depth(depth), half_width=half_width)
 
     def at_least_stretch(self) -> Want:
-        """The requirement at a stretch that it has on no blocks: less than any."""
+        """The requirement at a stretch below that on any blocks."""
         stretch = least_half_width(1.0, self.confidence) / normal_z(self.confidence)
         return replace(self, stretch=stretch)
 
@@ -80,9 +80,9 @@ class Want:
 
 @dataclass
 class Wants:
-    """The requirements that matter: meeting one of them never means meeting another.
+    """The binding requirements: none implies another.
 
-    They are public: a function of the questions asked.
+    They are public, a function of the questions.
     """
 
     wants: list[Want] = field(default_factory=list)

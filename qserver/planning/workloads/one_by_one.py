@@ -1,8 +1,8 @@
-"""The purchases of several questions, planned one by one and bought at once.
+"""Several questions, planned one by one and bought at once.
 
 Each question is planned on the present state, by rows alone or by the rule. If two of them raise
-the same row or block, only the greater raise is bought. So all together never cost more than the
-sum of the single prices.
+the same row or block, only the greater raise is bought. So the total never exceeds the sum of the
+single prices.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.shortest_interval import safe_half_width
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey, remainder
 from qserver.planning.constants import PLANNER
@@ -32,7 +32,7 @@ Single = Callable[[Question, Effort], Plan]
 
 @dataclass(frozen=True)
 class OneByOne:
-    """A purchase, and per question weights that then meet it; None if inference finds them."""
+    """A purchase, and per question weights that meet it; None if inference finds them."""
 
     priced: Priced
     estimators: tuple[Estimator | None, ...]
@@ -50,9 +50,9 @@ def rows_alone(holdings: Holdings) -> Single:
 def plans_apart(
     holdings: Holdings, questions: Iterable[Question], single: Single, effort: Effort
 ) -> Iterator[Plan | None]:
-    """Per question its single plan on the present state; a last None if the work is spent.
+    """Single plan per question on the present state; a last None if the work is spent.
 
-    Once half of the work is done, the other questions are planned by rows alone.
+    After half of the work, the other questions are planned by rows alone.
     """
     half, alone = PLANNER.work_part * effort.limit, rows_alone(holdings)
     for q in questions:
@@ -83,10 +83,10 @@ def one_by_one(
     Args:
         below_nano: the price must stay below this. The questions planned so far are priced each
             time their number has doubled, so that the search can end early.
-        effort: counts the work of the single plans; without a limit by default.
-        rows: own rows that meet the questions; the one whose row is dearest is planned first, so
-            that the search ends there if it is too dear. Of many questions, those whose rows cost
-            nothing beside it take these: other ways could only save what costs nothing.
+        effort: counts the work of the single plans; unlimited by default.
+        rows: own rows that meet the questions. The question with the dearest row is planned first,
+            so that the search ends there if it is too dear. Among many questions, rows that cost
+            nothing beside it are taken as they are.
     """
     first = _dearest(holdings, rows)
     ordered = sorted(questions, key=lambda q: q.row.key != first)
@@ -118,9 +118,9 @@ def one_by_one(
 
 
 def _dearest(holdings: Holdings, rows: Sequence[PlannedRow]) -> str:
-    """The key of a row that costs about as much as all; '' of none.
+    """Key of a row that costs about as much as all together; '' if none.
 
-    It is found by halving. Rows that share no cell cost together what the dearest does.
+    Found by halving. Rows that share no cell cost together as much as the dearest.
     """
     some = list(rows)
     while len(some) > 1:
@@ -224,12 +224,12 @@ class _Merged:
         return not (plan.tables and plan.tables_give_rest) or self._gives_rest(q, plan)
 
     def _new_ids(self) -> Mapping[str, int]:
-        """Ids that the new ones of the rows will have, by key."""
+        """Future ids of the new rows, by key."""
         new = [key for key, row in self.rows.items() if row.refines is None]
         return {key: self.holdings.engine.n_measurements + i for i, key in enumerate(new)}
 
     def _is_found_again(self, q: Question) -> bool:
-        """Whether tables and own row, which other questions may raise further, meet this one."""
+        """Whether tables and own row meet this question, however far others raise them."""
         if q.row.key not in self.rows and not self.raises:
             return self.holdings.is_met(q)
         # Answers may still be given on the present lattice, by the present tables.
@@ -249,7 +249,7 @@ class _Merged:
         return known.is_within(q.row_half_width, q.confidence)
 
     def _gives_rest(self, q: Question, plan: Plan) -> bool:
-        """Whether the raised tables give the rest of the plan's row with little enough noise."""
+        """Whether the raised tables give the rest of the plan's row exactly enough."""
         (row,), ((_, weight),) = plan.rows, plan.weights
         row, tables = self.rows[row.key], self.holdings.engine.tables
         left = remainder(q.row.row, [(row.row, weight)])

@@ -5,10 +5,9 @@ common. That plan is the fallback, and no plan costs more. But answers from one 
 their noise, so the chance that any of them misses is far below the sum. Here the base is bought at
 the scale at which a certified bound of that chance reaches delta:
 
-    1  the base of the union bound's requirements, then refitted to requirements that are as much
-       looser as the joint bound allows
-    2  all its alphas times the least factor that the joint bound certifies
-    3  on the alphas in whole nano-epsilon, as they will be drawn, the bound is checked again
+    1  the base of the union bound's requirements, then refitted to looser requirements, as far as
+    the joint bound allows 2  all its alphas times the least factor that the joint bound certifies 3
+    on the alphas in whole nano-epsilon, as they will be drawn, the bound is checked again
 
 A sampled bound is false with a small chance over its draws. The chances of all checks of one plan
 are counted.
@@ -27,11 +26,11 @@ from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
+from qserver.planning.failures import sound
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.ways import sound
 from qserver.planning.workloads.one_by_one import Single
-from qserver.planning.workloads.shared_bound import Answers, answers_after, answers_with
+from qserver.planning.workloads.shared_noise import Answers, answers_after, answers_with
 from qserver.planning.workloads.workload import (
     MetQuestions,
     WorkloadPlan,

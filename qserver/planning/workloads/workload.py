@@ -1,4 +1,4 @@
-"""Many questions priced as one: the base is fitted to all of them once, or all are measured.
+"""Many questions priced as one: by a base fitted to all, or by their own rows.
 
 The rule of rent or buy is not needed, since the questions are known. The base found is scaled until
 it meets every question by the exact tail. It is compared with the questions' own rows, measured
@@ -19,12 +19,12 @@ from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
+from qserver.planning.failures import sound
 from qserver.planning.holdings import Holdings, extended, meeting
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.ways import sound
 from qserver.planning.workloads.one_by_one import Single, one_by_one, rows_alone
-from qserver.planning.workloads.ties import are_about_all
+from qserver.planning.workloads.whole_domain import are_about_all
 from qserver.planning.workloads.workload_base import Scaling, best_on, places_of, view_of
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
@@ -36,7 +36,7 @@ from qserver.records.statement import Simultaneous
 
 @dataclass(frozen=True)
 class WorkloadPlan(Plan):
-    """How many requirements are met at once.
+    """A plan that meets many requirements at once.
 
     Args:
         estimators: per question weights that meet its requirement once all is released; None if
@@ -49,7 +49,7 @@ class WorkloadPlan(Plan):
 
 
 def simultaneous(questions: Sequence[Question]) -> list[Question]:
-    """The same questions at confidences with which all intervals hold at once, as sure as asked.
+    """The questions at higher confidences, so that all intervals hold at once as asked.
 
     By the union bound each of n questions gets delta / n. That holds however the errors depend on
     one another.
@@ -75,13 +75,12 @@ def plan_workload(
 
     Questions that history meets cost nothing. The price is at most that of all own rows measured
     together. If there are few enough questions to plan each, it is also at most that of the single
-    plans bought together. The first of the paid questions bears the whole price.
+    plans bought together. The first paid question bears the whole price.
 
     Args:
-        rule: the rule for single questions; it knows the paid questions, which levels are learnt
-            from.
+        rule: the rule for single questions; levels are learnt from its paid questions.
         single: plans one question by itself; by rows alone by default.
-        effort: counts the work of the base; without a limit by default.
+        effort: counts the work of the base; unlimited by default.
 
     Raises:
         CapacityError: a requirement is finer than the lattice.
@@ -109,7 +108,7 @@ def plan_grown(
 def _extended(
     holdings: Holdings, known: MetQuestions, rule: RentOrBuy | None, effort: Effort
 ) -> WorkloadPlan | None:
-    """The plan on tables with cells for all sealed periods; None where they have them already."""
+    """The plan on tables with cells for all sealed periods; None if they have these cells."""
     then = extended(holdings, [q.row for q in known.still])
     if then is None:
         return None
@@ -122,7 +121,7 @@ def _extended(
 
 
 def plan_by_rows(questions: Sequence[Question], holdings: Holdings) -> WorkloadPlan:
-    """The own rows of what history does not meet: found soon, and no cheaper than `plan_workload`.
+    """Own rows of the unmet questions: found quickly, and no cheaper than `plan_workload`.
 
     Raises:
         CapacityError: a requirement is finer than the lattice.
@@ -222,9 +221,7 @@ def plan_unmet(
 def _cheaper(
     holdings: Holdings, questions: Sequence[Question], alone: Priced, blocks: Sequence[Priced]
 ) -> Priced:
-    """The cheapest purchase; at about the same price blocks only where they weigh on no other
-    cells than the rows of the questions.
-    """
+    """The cheapest purchase; at one price blocks only if they weigh on no other cells."""
     best = min([*blocks, alone], key=lambda p: p.price_nano)
     is_tie = best.price_nano >= (1.0 - PLANNER.noticeable) * alone.price_nano
     return alone if is_tie and not are_about_all(holdings, questions) else best
@@ -237,7 +234,7 @@ def workload_plan(
     *,
     simultaneous: Simultaneous | None = None,
 ) -> WorkloadPlan:
-    """The plan of this purchase; the first of the paid questions bears the price."""
+    """The plan of this purchase; the first paid question bears the price."""
     purchase = best.purchase
     if not (purchase.rows or purchase.tables):
         paid_for = ()
@@ -276,9 +273,9 @@ def _met(holdings: Holdings, q: Question) -> RowEstimate | None:
 def _own_rows(
     holdings: Holdings, questions: Sequence[Question], effort: Effort, *, helped: bool = True
 ) -> tuple[PlannedRow, ...]:
-    """Every question's own row, with the greatest raise if a row is asked for twice.
+    """Own row of every question, at the greatest raise if shared.
 
-    With many questions, each row meets its question without help from the tables.
+    Many questions get rows that meet them without help from tables.
     """
     rows: dict[str, PlannedRow] = {}
     is_helped = helped and len(questions) <= PLANNER.sample
@@ -319,7 +316,7 @@ def _whole_blocks(
     questions: Sequence[Question],
     effort: Effort,
 ) -> Priced | None:
-    """The blocks that all rows are cells of, if there are: they serve more at the same price."""
+    """The blocks that have all rows as cells, if any: they serve more at the same price."""
     alphas = {row.key: row.alpha_nano for row in rows}
     asked: dict[BlockKey, int] = {}
     for q in questions:

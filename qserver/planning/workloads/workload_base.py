@@ -1,9 +1,8 @@
-"""A base for many questions, fitted on several lattices and scaled on the one used for answering.
+"""A base for many questions, fitted on several lattices and scaled on the answering lattice.
 
 A base may be planned on levels without measurements: those learnt from paid questions, or those
-that end where these questions do. Once its tables are measured, answers use a lattice through their
-partitions, which pads other parts than the lattice of the plan. So a base is only fitted on the
-lattice of the plan, and scaled on the other.
+that end where these questions do. Answers then use a lattice through the measured partitions, with
+other padding. So a base is fitted on the planning lattice and scaled on the answering one.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Priced, Purchase
-from qserver.query.grid import ProductPartition
+from qserver.query.class_grid import ProductPartition
 from qserver.query.question import Question
 
 
@@ -34,11 +33,11 @@ class Scaling:
     """The search for the least scale at which a purchase of blocks meets all questions.
 
     Args:
-        holdings: on the lattice used for answering then.
-        part_of: alphas of the blocks at a scale, in nano-epsilon; they rise with it.
+        holdings: on the later answering lattice.
+        part_of: alphas of the blocks at a scale, in nano-epsilon; rising.
         effort: counts the work. Once it is spent, the least scale found so far is taken.
-        is_dear: whether the purchase at a scale costs too much to be taken. It rises with the
-            scale, so a search ends without a result once a scale that fails is too dear.
+        is_dear: whether the purchase at a scale is too dear. The price rises with the scale, so the
+            search ends without a result once a failing scale is too dear.
     """
 
     holdings: Holdings
@@ -53,10 +52,10 @@ class Scaling:
     def missed(
         self, part: float, questions: Sequence[Question], *, most: int | None = None
     ) -> list[Question]:
-        """The questions that are not met, in their order; of those that are alike, one is tried.
+        """The unmet questions, in order; of similar questions one is tried.
 
         Args:
-            most: the search ends after this number of questions.
+            most: number of questions after which the search ends.
         """
         blocks = self.holdings.engine.tables.blocks_with(self.part_of(part))
         found, tried = list[Question](), dict[Hashable, bool]()
@@ -76,12 +75,12 @@ class Scaling:
         return known.is_within(q.roomy_half_width, q.confidence)
 
     def least_part(self, ordered: Sequence[Question]) -> float | None:
-        """About the least scale that meets all questions, searched on those that bind.
+        """Approximate least scale that meets all questions, searched on the binding ones.
 
-        None if no scale that is tried meets them, or all that do are too dear.
+        None if no tried scale meets them, or all that do are too dear.
 
         Args:
-            ordered: the questions, about the hardest first.
+            ordered: the questions, roughly hardest first.
         """
         hardest, part = list(ordered[: PLANNER.sample]), 0.0
         while (found := self._least(hardest, part)) is not None:
@@ -111,7 +110,7 @@ class Scaling:
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Blocks on the lattice used for answering once they are measured.
+    """Blocks on the later answering lattice.
 
     Args:
         holdings: the holdings on that lattice.
@@ -122,7 +121,7 @@ class Base:
     alphas: Mapping[BlockKey, float]
 
     def raises(self, part: float) -> dict[BlockKey, int]:
-        """Alphas in nano-epsilon of the blocks that must be raised for this part of the base."""
+        """Alphas in nano-epsilon of the blocks to raise for this part of the base."""
         return self.holdings.raises(self.alphas, part=part)
 
     def priced(self, part: float) -> Priced:
@@ -131,13 +130,13 @@ class Base:
 
 
 def answered_with(holdings: Holdings, partitions: Iterable[ProductPartition]) -> Holdings:
-    """The holdings on the lattice used for answering once these partitions are measured."""
+    """Holdings on the answering lattice after these partitions are measured."""
     return seen_on(holdings, holdings.engine.tables.lattice_with(partitions))
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where blocks of a planning lattice are on the lattice used for answering then.
+    """Map from blocks of a planning lattice to the answering lattice.
 
     Args:
         holdings: the holdings on the answering lattice.
@@ -149,10 +148,10 @@ class Places:
 
 
 def places_of(holdings: Holdings, view: Holdings, blocks: Sequence[BlockKey]) -> Places | None:
-    """Where these blocks are once they are measured; None if one of them has no place.
+    """Map these blocks to the answering lattice; None if one has no place.
 
     Args:
-        holdings: on the lattice used for answering now.
+        holdings: on the present answering lattice.
         view: the holdings on the lattice of the blocks.
     """
     if view is holdings:
@@ -182,9 +181,9 @@ def answered_base(holdings: Holdings, view: Holdings, star: Star) -> Base | None
 def view_of(
     holdings: Holdings, questions: Sequence[Question], rule: RentOrBuy | None, effort: Effort
 ) -> Holdings:
-    """The holdings on the lattice where a rough base is cheapest.
+    """Holdings on the lattice with the cheapest rough base.
 
-    To fit a base on every lattice was tried: the batches of `apex` cost the same to 8 digits.
+    Fitting a base on every lattice was tried: the batches of `apex` cost the same to 8 digits.
 
     Args:
         rule: its learner offers lattices; None for the present lattice only.
@@ -237,7 +236,7 @@ def best_on(
     """The best base found on one lattice, scaled until it meets every question; or None.
 
     Args:
-        most_nano: a base that costs more is of no use, and its scale is not sought to the end.
+        most_nano: price limit; the search for the scale ends once it is passed.
     """
     wants = wants_of(view, questions, effort)
     if not wants:

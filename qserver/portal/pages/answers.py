@@ -12,14 +12,14 @@ from urllib.parse import parse_qsl
 from qserver.answering.models.price import ModelExplanation
 from qserver.api.replies import body_of
 from qserver.inference.posterior.curve import DensityPoint
-from qserver.portal import words
-from qserver.portal.describe import Heading
+from qserver.portal import numbers
+from qserver.portal.descriptions import Heading
 from qserver.portal.faults import Fault
 from qserver.portal.render import csv_text
-from qserver.query.asking.looking import chosen_text
+from qserver.query.asking.after_looking import chosen_text
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, CurvePoint, Explanation
-from qserver.service.insight import Known
+from qserver.service.free_answers import Known
 from qserver.service.statement_answers import StatementExplanation
 
 SOURCES = {
@@ -76,12 +76,12 @@ class AnswerView:
     @property
     def sentence(self) -> str:
         """Interval, cost and what remains, in a sentence."""
-        return words.answer_words(self.answer, charged_nano=self.answer.charged_nano)
+        return numbers.answer_words(self.answer, charged_nano=self.answer.charged_nano)
 
     @property
     def decimals(self) -> int:
         """Decimals that suit the interval; negative for tens and more."""
-        return words.decimals_for(self.answer.high - self.answer.low)
+        return numbers.decimals_for(self.answer.high - self.answer.low)
 
     @property
     def axis_decimals(self) -> int:
@@ -91,7 +91,7 @@ class AnswerView:
     @property
     def estimate(self) -> str:
         """The single best guess."""
-        return words.number(self.answer.estimate, self.decimals)
+        return numbers.number(self.answer.estimate, self.decimals)
 
     @property
     def source(self) -> str:
@@ -118,8 +118,8 @@ class AnswerView:
             return ""
         why = "takes the disagreement of released answers into account"
         if self.answer.statement.prior:
-            why = "takes what you hold true beforehand into account"
-        middle_text = words.number(middle, self.axis_decimals)
+            why = "takes what you know beforehand into account"
+        middle_text = numbers.number(middle, self.axis_decimals)
         return f"The curve {why}, the best estimate does not: its middle is {middle_text}."
 
     @property
@@ -144,7 +144,7 @@ class AnswerView:
         """Some counts with the probability of at least so many, for a table."""
         curve = self.known.curve if self.known else ()
         return [
-            (words.number(p.x, self.axis_decimals), words.probability(p.at_least))
+            (numbers.number(p.x, self.axis_decimals), numbers.probability(p.at_least))
             for p in curve[_TABLE_STEP // 2 :: _TABLE_STEP]
         ]
 
@@ -182,7 +182,7 @@ def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}") if abs(value) < 1e6 else value
 
 
-_COVERED = "The people it is about have lost less than others, so the budget stays as it is."
+_COVERED = "These people have lost less than others, so the budget stays as it is."
 KINDS = {
     "free": "Earlier answers already give this one.",
     "exact": "This answer is public: no record can change it.",
@@ -293,8 +293,8 @@ def stop_of(
     length: float, price: int | None, remaining_nano: int, *, is_free: bool = False
 ) -> Stop:
     """A place of the slider; `price` in nano-epsilon, None where it is out of reach."""
-    within, text = length / 2, words.plain(length / 2)
+    within, text = length / 2, numbers.plain(length / 2)
     if price is None:
         return Stop(within, text, None, "out of reach", affordable=False)
-    shown = words.price(price, is_free=is_free)
-    return Stop(within, text, price / words.NANO, shown, affordable=price <= remaining_nano)
+    shown = numbers.price(price, is_free=is_free)
+    return Stop(within, text, price / numbers.NANO, shown, affordable=price <= remaining_nano)

@@ -13,10 +13,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.api.replies import body_of
 from qserver.errors import InputError, NotFoundError, QServerError
-from qserver.portal.describe import Heading, describe_terms
-from qserver.portal.faults import THRESHOLD_FIELDS, Fault, fault_of, question_fields
-from qserver.portal.form_reader import OneQuestion, read_question
-from qserver.portal.guard import (
+from qserver.portal.cookies import (
     JOBS_COOKIE,
     PAID_COOKIE,
     STEPS_COOKIE,
@@ -30,6 +27,9 @@ from qserver.portal.guard import (
     with_payment,
     with_steps,
 )
+from qserver.portal.descriptions import Heading, describe_terms
+from qserver.portal.faults import THRESHOLD_FIELDS, Fault, fault_of, question_fields
+from qserver.portal.form_reader import OneQuestion, read_question
 from qserver.portal.pages.answers import (
     AnswerView,
     Quote,
@@ -38,7 +38,7 @@ from qserver.portal.pages.answers import (
     stop_of,
     worthwhile,
 )
-from qserver.portal.pages.tables import (
+from qserver.portal.pages.sql import (
     TableQuote,
     TableView,
     heading_of,
@@ -58,10 +58,10 @@ from qserver.portal.question import (
     mark_of,
 )
 from qserver.portal.render import CSV_TYPE, download, page
-from qserver.query.asking.reading import Reading
+from qserver.query.asking.method_and_prior import Reading
 from qserver.query.domain import Domain
-from qserver.query.linear import LinearQuery
-from qserver.query.numbers import exact_number
+from qserver.query.exact_numbers import exact_number
+from qserver.query.linear_query import LinearQuery
 from qserver.records.answer import Answer, CurvePoint, JobStatus
 from qserver.service.cache.statements import StatementKey
 from qserver.service.service import Service

@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, g, request
 
 from qserver.ledger.forecast import BurnDown
-from qserver.portal import words
-from qserver.portal.describe import describe_released, question_of_row, question_of_table
+from qserver.portal import numbers
+from qserver.portal.descriptions import describe_released, question_of_row, question_of_table
 from qserver.portal.drawing import heat_map
 from qserver.portal.question import examples
 from qserver.portal.render import CSV_TYPE, csv_text, download, page
@@ -64,17 +64,17 @@ class DatasetPages:
 def _burn_down_chart(status: DatasetStatus, burn_down: BurnDown) -> str:
     """The remaining budget over time, and its course at the present pace, for the chart."""
     limit = burn_down.limit_nano
-    points = [(p.at, (limit - p.spent_nano) / words.NANO) for p in burn_down.points]
+    points = [(p.at, (limit - p.spent_nano) / numbers.NANO) for p in burn_down.points]
     if points:
-        points.insert(0, (points[0][0] - 1, limit / words.NANO))
-    points.append((burn_down.now, (limit - burn_down.spent_nano) / words.NANO))
+        points.insert(0, (points[0][0] - 1, limit / numbers.NANO))
+    points.append((burn_down.now, (limit - burn_down.spent_nano) / numbers.NANO))
     days = burn_down.forecast.days_left
     end = None if days is None else burn_down.now + round(days * 86_400)
     return json.dumps(
         {
             "at": [at for at, _ in points],
             "left": [left for _, left in points],
-            "limit": limit / words.NANO,
+            "limit": limit / numbers.NANO,
             "ends": end,
             "name": status.name,
         }
@@ -161,7 +161,7 @@ class HistoryPages:
                 found.value if isinstance(found, HistoryRow) else "",
                 1 if isinstance(found, HistoryRow) else found.n_cells,
                 _SCALES * found.scale,
-                words.exactly(found.alpha_nano),
+                numbers.exactly(found.alpha_nano),
             ]
             for found, text in self._found(dataset, domain, _find(), after=-1)
         )
@@ -200,21 +200,21 @@ def _line(
     found: HistoryRow | HistoryTable, text: str, domain: Domain, dataset: str
 ) -> ReleasedLine:
     half_width = _SCALES * found.scale
-    decimals = words.decimals_for(2 * half_width)
+    decimals = numbers.decimals_for(2 * half_width)
     if isinstance(found, HistoryRow):
-        value = words.number(found.value, decimals)
+        value = numbers.number(found.value, decimals)
         document = question_of_row(found, domain)
         question = "" if document is None else json.dumps(document)
     else:
         value = f"{found.n_cells:,} values"
         question = question_of_table(found, domain, dataset)
-    within = words.plain(float(f"{half_width * (1 + 1e-6):.6g}"))
+    within = numbers.plain(float(f"{half_width * (1 + 1e-6):.6g}"))
     fields = urlencode({"text": question, "within": within}) if question else ""
     return ReleasedLine(
         id=found.id,
         text=text,
         value=value,
-        half_width=words.high_end(half_width, decimals),
+        half_width=numbers.high_end(half_width, decimals),
         alpha_nano=found.alpha_nano,
         fields=fields if len(fields) <= _MOST_FIELDS else "",
     )

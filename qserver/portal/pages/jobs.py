@@ -10,12 +10,13 @@ from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import NotEstimableError, NotFoundError, QServerError
-from qserver.inference.posterior.by_method import ContradictedPriorError
-from qserver.inference.posterior.choice import table_readings
-from qserver.portal.describe import Heading, describe_terms, model_words
+from qserver.inference.posterior.after_looking import table_readings
+from qserver.inference.posterior.method_and_prior import ContradictedPriorError
+from qserver.portal.cookies import STEPS_COOKIE, jobs_of, key_of_steps, set_cookie, steps_of
+from qserver.portal.descriptions import Heading, describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of, learning_fields, question_fields
 from qserver.portal.form_reader import OneQuestion, TableQuestion, read_question
-from qserver.portal.guard import STEPS_COOKIE, jobs_of, key_of_steps, set_cookie, steps_of
+from qserver.portal.numbers import interval_words, looking
 from qserver.portal.pages.answers import AnswerView
 from qserver.portal.pages.ask import (
     CHART_FIELD,
@@ -27,15 +28,14 @@ from qserver.portal.pages.ask import (
     to_job,
     with_threshold,
 )
-from qserver.portal.pages.tables import TableView, asks, heading_of, job_view
+from qserver.portal.pages.sql import TableView, asks, heading_of, job_view
 from qserver.portal.question import FormQuestion, mark_of
 from qserver.portal.render import page
-from qserver.portal.words import interval_words, looking
-from qserver.query.asking.reading import Reading
+from qserver.query.asking.method_and_prior import Reading
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.records.answer import Answer, DatasetStatus, JobStatus, WorkloadAnswer
 from qserver.records.problem import error_from_problem
-from qserver.service.insight import AskedJob, Known
+from qserver.service.free_answers import AskedJob, Known
 from qserver.service.service import Service
 from qserver.text import LookedNumber
 

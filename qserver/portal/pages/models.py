@@ -14,18 +14,18 @@ from werkzeug.wrappers import Response as BaseResponse
 from qserver.answering.models.kinds import registry
 from qserver.answering.models.price import ModelExplanation
 from qserver.errors import CapacityError, InputError, QServerError
-from qserver.portal import words
-from qserver.portal.describe import Heading, describe_axes, describe_terms, model_words
+from qserver.portal import numbers
+from qserver.portal.cookies import JOBS_COOKIE, jobs_of, set_cookie, with_job
+from qserver.portal.descriptions import Heading, describe_axes, describe_terms, model_words
 from qserver.portal.faults import RECORD_FIELDS, Fault, fault_of, learning_fields, model_fields
 from qserver.portal.form_reader import LearnForm, OneQuestion, question_of, read_question
-from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
 from qserver.portal.pages.answers import AnyQuote
 from qserver.portal.pages.ask import NO_TIME_S
 from qserver.portal.question import FormQuestion, is_as_priced
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query import request_fields as fields
 from qserver.query.domain import Domain
-from qserver.query.numbers import exact_number
+from qserver.query.exact_numbers import exact_number
 from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.plan import PlannedTable
 from qserver.service.models import ModelStatus, csv_lines
@@ -272,12 +272,12 @@ class ModelPages:
         number = self._service.models.count(dataset, model, query)
         terms = query.to_document()
         said = describe_terms(terms, self._service.domain(dataset), whole=True)
-        return Expected(Heading(text, said), words.number(number, 1 if abs(number) < 100 else 0))
+        return Expected(Heading(text, said), numbers.number(number, 1 if abs(number) < 100 else 0))
 
 
 def _table_words(table: PlannedTable, domain: Domain) -> str:
     axes = describe_axes(table.partition.to_document(), domain)
-    text = f"{axes}, for {words.price(table.charge_nano)}"
+    text = f"{axes}, for {numbers.price(table.charge_nano)}"
     return text if table.refines is None else f"{text}, since history has it with more noise"
 
 
@@ -287,7 +287,7 @@ def _distribution(found: dict[str, Any], given: dict[str, str]) -> DistributionV
     top = max(float(flat.max()), 1e-300)
     pairs = zip(product(*labels), flat.tolist(), strict=True)
     lines = [
-        ProbabilityLine(names, words.probability(p), round(1000 * p / top, 1))
+        ProbabilityLine(names, numbers.probability(p), round(1000 * p / top, 1))
         for (names, p), _ in zip(pairs, range(_MOST_LINES), strict=False)
     ]
     n = prod(map(len, labels))

@@ -17,9 +17,9 @@ from flask import Blueprint, Response, g, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import AccessError
-from qserver.portal import words
-from qserver.portal.describe import describe_axes, describe_terms
-from qserver.portal.guard import FORM_FIELD
+from qserver.portal import numbers
+from qserver.portal.cookies import FORM_FIELD
+from qserver.portal.descriptions import describe_axes, describe_terms
 from qserver.portal.render import CSV_TYPE, csv_text, download, page
 from qserver.records.answer import DatasetStatus
 from qserver.records.dataset import DatasetMeta
@@ -111,7 +111,7 @@ def _change(facts: Mapping[str, Any]) -> str:
         return _attached(facts)
     if kind == "limit raised":
         shown = _shown(facts)
-        low, high = (words.exactly(shown.nano(facts[name])) for name in ("before", "limit"))
+        low, high = (numbers.exactly(shown.nano(facts[name])) for name in ("before", "limit"))
         return f"population {facts['population']}: from {low} to {high} ε"
     if kind == "dataset detached":
         return f"{facts['dataset']} of population {facts['population']}"
@@ -128,7 +128,7 @@ def _change(facts: Mapping[str, Any]) -> str:
 
 def _allowance(facts: Mapping[str, Any]) -> str:
     bounds = ((facts["limit"], "in all"), (facts["pace"], "in any 24 hours"))
-    said = [f"{words.exactly(nano)} ε {how}" for nano, how in bounds if nano is not None]
+    said = [f"{numbers.exactly(nano)} ε {how}" for nano, how in bounds if nano is not None]
     return ", ".join(said) or "no bound of its own"
 
 
@@ -140,7 +140,7 @@ def _shown(facts: Mapping[str, Any]) -> Shown:
 
 def _attached(facts: Mapping[str, Any]) -> str:
     meta = facts["meta"]
-    limit = words.exactly(_shown(meta).nano(facts["limit"]))
+    limit = numbers.exactly(_shown(meta).nano(facts["limit"]))
     text = f"{meta['name']} in population {meta['population']}, limit {limit} ε"
     return f"{text}; it replaces the data of before" if facts.get("replaces") else text
 
@@ -247,7 +247,7 @@ class OwnerPages:
         """The same as a file, all of them, the first first."""
         lines = map(change_line, self._entries(None))
         header = ["place", "at", "kind", "what", "digest"]
-        rows = ([c.place, words.moment(c.at), c.kind, c.text, c.digest] for c in lines)
+        rows = ([c.place, numbers.moment(c.at), c.kind, c.text, c.digest] for c in lines)
         return download(csv_text([header, *rows]), name="changes.csv", content_type=CSV_TYPE)
 
     def show_charges(self, dataset: str) -> str:
@@ -309,8 +309,8 @@ def _after(n_entries: int) -> int:
 
 def _cells(line: ChargeLine) -> list[object]:
     """A charge as a row of the file."""
-    told = [line.by, line.dataset, line.job, line.text, words.exactly(line.alpha_nano)]
-    return [line.place, words.moment(line.at), *told, line.digest]
+    told = [line.by, line.dataset, line.job, line.text, numbers.exactly(line.alpha_nano)]
+    return [line.place, numbers.moment(line.at), *told, line.digest]
 
 
 def _log_view(

@@ -22,7 +22,7 @@ from qserver.portal.faults import Fault, fault_of
 from qserver.portal.form_reader import OneQuestion, read_question
 from qserver.portal.pages.answers import AnswerView
 from qserver.portal.pages.ask import PRICE_LATER, look_of, quote_of, view_of, words_of
-from qserver.portal.pages.tables import TableView
+from qserver.portal.pages.sql import TableView
 from qserver.portal.question import FormQuestion
 from qserver.portal.render import page
 from qserver.query.domain import Domain

@@ -20,7 +20,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from qserver.api.gate import SIGN_ON_PATHS, TOKEN_COOKIE, caller_of_token
 from qserver.api.sign_on import SignOn
 from qserver.errors import AccessError, RateLimitedError, UnauthenticatedError
-from qserver.portal.guard import (
+from qserver.portal.cookies import (
     FORM_COOKIE,
     JOBS_COOKIE,
     PAID_COOKIE,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from qserver.postgres.wire.values import Column
-    from qserver.query.sql.tables.relations import Names, Relation
+    from qserver.query.sql.tables.catalogue_relations import Names, Relation
 
 MOST_SECONDS: Final = 5.0
 """Of the processor, for one statement."""
@@ -121,7 +121,7 @@ class _Engine:
         from qserver.postgres.catalogue.functions import variables
         from qserver.postgres.catalogue.rewriting import Rewriting
         from qserver.postgres.wire.values import encoder, formats_of
-        from qserver.query.sql.tables.relations import Names
+        from qserver.query.sql.tables.catalogue_relations import Names
 
         if request["names"] is not None:
             self._forget()
@@ -150,7 +150,7 @@ class _Engine:
 
     def _make(self, place: str, relation: Relation) -> None:
         """Have a relation with its rows."""
-        from qserver.query.sql.tables.relations import DUCKDB, rows_of
+        from qserver.query.sql.tables.catalogue_relations import DUCKDB, rows_of
 
         assert self._names is not None  # noqa: S101 - as above
         if place in self._made:

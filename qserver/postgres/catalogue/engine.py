@@ -19,12 +19,12 @@ from typing import Final
 
 from qserver.postgres.catalogue import child
 from qserver.postgres.results import Result
-from qserver.postgres.statements.calculating import used_s
+from qserver.postgres.statements.processes import used_s
 from qserver.postgres.statements.turns import Lane, Turns
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError
 from qserver.postgres.wire.messages import GoneError, Stream
 from qserver.postgres.wire.values import BY_OID, Column
-from qserver.query.sql.tables.relations import Names
+from qserver.query.sql.tables.catalogue_relations import Names
 
 _QUICK_S: Final = 0.1
 """Of the processor, for a statement of a client that looks around; others wait for these."""

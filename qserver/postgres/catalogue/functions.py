@@ -12,7 +12,7 @@ from typing import Final
 from qserver import __version__
 from qserver.postgres.session import SERVER_VERSION
 from qserver.postgres.wire.values import quoted
-from qserver.query.sql.tables.relations import SCHEMAS, Names, facts
+from qserver.query.sql.tables.catalogue_relations import SCHEMAS, Names, facts
 
 VERSION: Final = f"PostgreSQL {SERVER_VERSION} (qserver {__version__})"
 NOTHING: Final = "There is no relation or type"

@@ -18,7 +18,7 @@ from qserver.postgres.wire.faults import NO_TABLE, NOT_SUPPORTED, SYNTAX, Postgr
 from qserver.postgres.wire.texts import pieces
 from qserver.postgres.wire.values import elements
 from qserver.query.sql.engine.allow_list import NAMES, NODES, TYPES, Allowed, check
-from qserver.query.sql.tables.relations import Names, Relation, relation
+from qserver.query.sql.tables.catalogue_relations import Names, Relation, relation
 from qserver.text import meant
 
 _NEAREST: Final = "A dataset is asked by SELECT ... FROM its name; SHOW TABLES lists them."

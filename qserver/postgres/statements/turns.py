@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from qserver.postgres.catalogue.child import MOST_SECONDS
-from qserver.postgres.statements.calculating import Calculator
+from qserver.postgres.statements.processes import Calculator
 from qserver.postgres.wire.messages import GoneError
 from qserver.service.cache.last_used import LastUsed
 

@@ -50,9 +50,9 @@ def parameter(name: str, value: str) -> bytes:
     return message(b"S", text(name) + text(value))
 
 
-def key_data(process: int, secret: int) -> bytes:
-    """What a request to cancel would name."""
-    return message(b"K", struct.pack("!iI", process, secret))
+def key_data(process: int) -> bytes:
+    """What a request to cancel would name; the secret is 0."""
+    return message(b"K", struct.pack("!iI", process, 0))
 
 
 def complete(tag: str) -> bytes:

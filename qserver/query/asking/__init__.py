@@ -1,6 +1,6 @@
-"""What is asked: a question of JSON, how its posterior is read, and what its asker looked at.
+"""A question of JSON, the method and prior of its posterior, and its asker's looks.
 
-Begin with `structured`, which reads a question, and with `reading`: by which method, and how
-exactly. That also has the prior: what is held true of the answer beforehand. Neither changes what
-is measured or what it costs. `looking` has what was seen before a number was chosen.
+Begin with `structured_question`, which reads a question, and with `method_and_prior`: how the
+posterior is computed, how exactly, and under which prior. Neither changes measurements or price.
+`after_looking` has the choice of a number among released ones.
 """

@@ -15,10 +15,10 @@ from operator import or_
 from sqlglot import exp
 
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.query.grid import Box
+from qserver.query.class_grid import Box
 from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.conditions import Predicates
-from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
+from qserver.query.sql.functions.item_meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.logic import (
     ARITHMETIC,
     CONDITIONS,
@@ -42,7 +42,7 @@ from qserver.query.sql.regions import (
     constant_function,
 )
 from qserver.query.sql.statistics.function_reader import SeveralReader
-from qserver.query.sql.values.grid import is_point
+from qserver.query.sql.values.point_values import is_point
 from qserver.query.sql.values.record_functions import derived
 
 # A union of at most this many boxes has no fewer terms as a complement.
@@ -79,7 +79,7 @@ _OTHERS: Sequence[tuple[tuple[type[exp.Expr], ...], Collection[str], str, str]] 
 
 
 def _condition(node: exp.Expr) -> exp.Expr | None:
-    """The condition that is counted as 1 and 0, as `(a > 3)::int` is; None for another."""
+    """The condition of a cast such as `(a > 3)::int`, counted as 1 and 0; None for another node."""
     if isinstance(node, exp.Cast) and node.args["to"].this in _NUMBERS:
         node = node.this.unnest()
     return node if isinstance(node, CONDITIONS) else None
@@ -93,13 +93,13 @@ class RecordExpressions(Predicates):
         self._functions = Functions(regions)
 
     def indicator(self, node: exp.Expr) -> tuple[ProductTerm, ...]:
-        """1 on the records that meet a condition, 0 elsewhere, in the form with fewer terms.
+        """The indicator of a condition's records, in the form with fewer terms.
 
-        One form is a disjoint union, the other is 1 less the disjoint union of the rest.
+        That is a disjoint union, or 1 minus that of the rest.
 
         Raises:
             SqlError: it is not a condition on this domain, or it cuts through a bin.
-            CapacityError: both forms take too many terms or steps.
+            CapacityError: both forms need too many terms or steps.
         """
         meets = self._attempt(node, TRUE)
         if not isinstance(meets, CapacityError) and len(meets) <= _FEW:
@@ -115,15 +115,12 @@ class RecordExpressions(Predicates):
         return (*ONE, *(ProductTerm(-t.coefficient, t.factors) for t in rest))
 
     def cells(self, node: exp.Expr | None) -> Region:
-        """The cells that meet a condition, or all if it takes too many boxes."""
+        """Cells that meet a condition; all if it needs too many boxes."""
         region = ALL if node is None else self._attempt(node, TRUE)
         return ALL if isinstance(region, CapacityError) else region
 
     def possible(self, node: exp.Expr | None, axis: int) -> int:
-        """Mask of the attribute's values that a record which meets a condition may have.
-
-        All values if the condition takes too many boxes.
-        """
+        """Mask of an attribute's values under a condition; all if it needs too many boxes."""
         return reduce(or_, (self._mask(box, axis) for box in self.cells(node)), 0)
 
     def _attempt(self, node: exp.Expr, asked: Truth) -> Region | CapacityError:
@@ -136,11 +133,11 @@ class RecordExpressions(Predicates):
         """The function of one record that an expression means.
 
         Args:
-            counts_only: accept texts, as 1; the caller needs only the records with a value.
+            counts_only: accept texts as 1, if only records with a value matter.
 
         Raises:
-            SqlError: it is not one, or one that is too uneven to measure.
-            CapacityError: it has too many terms, or takes too many steps.
+            SqlError: it is none, or too uneven to measure.
+            CapacityError: it needs too many terms or steps.
         """
         try:
             return self._function(node.unnest(), counts_only=counts_only)
@@ -170,7 +167,7 @@ class RecordExpressions(Predicates):
         return self._calculated(node)
 
     def _calculated(self, node: exp.Expr) -> RecordFunction:
-        """A number for each value of some attributes; none for all others."""
+        """A function with a number per value of some attributes; none elsewhere."""
         found = derived(node, self._names, self._regions, near="round")
         if found is None or found.of != "number":
             raise self._no_function(node)
@@ -198,7 +195,7 @@ class RecordExpressions(Predicates):
         return box.get(axis, (1 << self._regions.sizes[axis]) - 1)
 
     def _truth(self, node: exp.Expr) -> RecordFunction:
-        """1 where a condition is true, 0 where it is false; no value where it is unknown."""
+        """A function: 1 if a condition is true, 0 if false, no value if unknown."""
         parts = (
             self._functions.restricted(constant_function(Fraction(value)), self.region(node, of))
             for value, of in ((1, TRUE), (0, TRUE.of_opposite))
@@ -241,7 +238,7 @@ class RecordExpressions(Predicates):
         return self._functions.plus(left, right)
 
     def _present(self, node: exp.Expr) -> Region | None:
-        """The records on which a label, or what follows from one, is not NULL; None for others."""
+        """The records whose label, or a value derived from it, is not NULL; None for others."""
         names = self._names
         if (found := derived(node, names, self._regions, near="round")) is not None:
             return self._regions.either([*found.regions.values()])
@@ -253,7 +250,7 @@ class RecordExpressions(Predicates):
         return self._regions.of_mask(axis, self._mask({}, axis) & ~names.null(axis))
 
     def _chosen(self, node: Branching, *, counts_only: bool) -> RecordFunction:
-        """The first branch whose condition is true."""
+        """The value of the first branch whose condition is true."""
         rest, found, branches = ALL, ABSENT, branches_of(node)
         for condition, meant in branches.pairs:
             here = self._regions.both(rest, self.region(condition))
@@ -277,7 +274,7 @@ class Aggregates(RecordExpressions):
     """Aggregates of records on one domain, within the work limit of `regions`.
 
     Args:
-        counted: how many values of an expression have a record; None where none can.
+        counted: number of an expression's values with a record; None if none can have one.
     """
 
     def __init__(
@@ -321,7 +318,7 @@ class Aggregates(RecordExpressions):
     def _distinct(
         self, node: exp.Count | exp.ApproxDistinct, where: tuple[ProductTerm, ...]
     ) -> Linear | Several:
-        """How many different values there are, of the records that meet a condition."""
+        """The number of distinct values among records that meet a condition."""
         of = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this]
         value = of[0].unnest() if len(of) == 1 else node
         if value.find(exp.Column) is None or value.find(exp.AggFunc):

@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from qserver.errors import QueryError, SqlError
 from qserver.query.domain import Attribute, Domain, decimal_text
+from qserver.query.exact_numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
 from qserver.query.labels import Level
-from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
 from qserver.query.sql.text import SqlText
 
 _OPERATORS: dict[type[exp.Expr], Callable[[Fraction, Fraction], Fraction]] = {
@@ -43,7 +43,7 @@ class Names:
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False)
 
     def remembered(self, what: str, node: exp.Expr, make: Callable[[], Made]) -> Made:
-        """What is made of an expression: once, since a text is read several times."""
+        """Cache of results by expression: a text is read several times."""
         key = (what, node)
         if key not in self._memory:
             self._memory[key] = make()
@@ -51,7 +51,7 @@ class Names:
         return made
 
     def null(self, axis: int) -> int:
-        """Mask of the value of an attribute that is NULL; 0 for none."""
+        """Mask of an attribute's NULL value; 0 for none."""
         return self.domain.attributes[axis].null
 
     def axis(self, node: exp.Column) -> int:
@@ -79,7 +79,7 @@ class Names:
         return found
 
     def any_axis(self, node: exp.Column) -> int:
-        """Index of the attribute that a column names, or whose labels its level joins.
+        """Index of the attribute of a column or a level.
 
         Raises:
             SqlError: there is none of this name.
@@ -88,7 +88,7 @@ class Names:
         return self.axis(node) if level is None else level[0]
 
     def level(self, node: exp.Expr) -> tuple[int, Level] | None:
-        """The level that a column names, with the attribute's index; None for another node."""
+        """The level of a column, with the attribute's index; None for another node."""
         if not self._is_ours(node) or self._axis_of(node.this) is not None:
             return None
         name = _one_of(self.domain.level_names, node.this)
@@ -105,7 +105,7 @@ class Names:
         )
 
     def _is_ours(self, node: exp.Expr) -> TypeGuard[exp.Column]:
-        """Whether an expression is a column of this dataset, if it has one of this name."""
+        """Whether a column's table is this dataset."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
             return False
         table = node.args.get("table")
@@ -140,7 +140,7 @@ def label_mask(attribute: Attribute, node: exp.Literal, source: SqlText) -> int:
 def known_text(
     name: str, texts: tuple[str, ...], text: str, node: exp.Expr, source: SqlText
 ) -> str:
-    """The text that is written; raises SqlError if it is none of these."""
+    """The written text; SqlError if the attribute lacks it."""
     if text in texts:
         return text
     raise _no_value(f"compare `{name}` with a value of it", texts, text, node, source)
@@ -156,7 +156,7 @@ def _no_value(
 
 
 def code_mask(attribute: Attribute, node: exp.Expr, source: SqlText) -> int | None:
-    """The mask of the label that a number or a boolean without quotes means; None for another.
+    """The mask of the label of an unquoted number or boolean; None for another node.
 
     Raises:
         SqlError: there are codes, and no label has this one.
@@ -187,7 +187,7 @@ def quoted(name: str) -> str:
 
 
 def _one_of(names: tuple[str, ...], identifier: exp.Identifier) -> str | None:
-    """The name that is written; capitals may differ if only one fits, and there are no quotes."""
+    """The matching name; unquoted, capitals may differ if only one fits."""
     if identifier.name in names:
         return identifier.name
     folded = [name for name in names if is_same(name, identifier)]
@@ -195,7 +195,7 @@ def _one_of(names: tuple[str, ...], identifier: exp.Identifier) -> str | None:
 
 
 def is_same(name: str, identifier: exp.Identifier) -> bool:
-    """Whether a name is the one that is written: with the same capitals, where it is in quotes."""
+    """Whether a name matches the written one; quoted names need the same capitals."""
     if identifier.quoted:
         return name == identifier.name
     return name.lower() == identifier.name.lower()
@@ -208,14 +208,14 @@ def _closest(name: str, names: tuple[str, ...]) -> str:
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """Some names, and how many more there are."""
+    """Some names, and the number of further ones."""
     shown = ", ".join(n[:40] for n in names[:_MOST_SHOWN])
     more = len(names) - _MOST_SHOWN
     return shown + (f" and {more} more" if more > 0 else "")
 
 
 def no_column(node: exp.Expr, table: str, names: Sequence[str], source: SqlText) -> SqlError:
-    """The error of a name that no column of a SELECT has, by the table's name or '' for none."""
+    """The error of a name that no column of a SELECT has; `table` or ''."""
     which = f"`{table}`" if table else "the SELECT that it reads"
     shown = ", ".join(name[:40] for name in names[:_MOST_SHOWN])
     return source.refuse(
@@ -226,7 +226,7 @@ def no_column(node: exp.Expr, table: str, names: Sequence[str], source: SqlText)
 
 
 def constant(node: exp.Expr, source: SqlText) -> Fraction | None:
-    """The number of an expression without attributes and aggregates, else None.
+    """The value of an expression without attributes and aggregates, else None.
 
     Raises:
         SqlError: a number is out of range, or divided by zero.

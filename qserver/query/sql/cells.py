@@ -1,9 +1,9 @@
 """From a statement to questions with lengths and confidences, and from their answers to cells.
 
-A number that is no sum is a function of several sums, each of which is a question. Whatever the
-intervals of these sums allow is its interval where they hold at once; `qserver.service.cells`
-finds that of a smooth number by itself. A quotient N / D is asked about a number m as N - m D and
-D, since N = m D says nothing about the noise.
+A number other than a sum is a function of several sums, each a question. If the sums' intervals
+hold at once, they give its interval; `qserver.service.cells` finds that of a smooth number alone. A
+quotient N / D is asked about a number m as N - m D and D, since N = m D says nothing about the
+noise.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Measure, Requirement
-from qserver.query.sql.functions.function import Combined, FunctionOfSums, KnownPart, public_range
+from qserver.query.sql.functions.function_of_sums import (
+    Combined,
+    FunctionOfSums,
+    KnownPart,
+    public_range,
+)
 from qserver.query.sql.statement import Statement, Sum
 from qserver.query.sql.statistics.smooth import OfSeveral, function_cells, several_confidence
-from qserver.query.sql.tables.intervals import CellInterval, moved
-from qserver.query.sql.tables.relative import Relative, confidence_of, relative_of, relatives
+from qserver.query.sql.tables.cell_intervals import CellInterval, moved
+from qserver.query.sql.tables.relative_length import Relative, confidence_of, relative_of, relatives
 
 
 @dataclass(frozen=True)
@@ -28,8 +33,8 @@ class CellQuestions:
     """The questions of one cell, by their index.
 
     Args:
-        main: the first of them.
-        offset: a number that is added to the answer of a count or sum; None makes it NULL.
+        main: the first question.
+        offset: added to the answer of a count or sum; None makes it NULL.
         confidence: of its interval.
         several: all questions of a function of several sums, and the function.
     """
@@ -48,7 +53,7 @@ class CellQuestions:
 
 @dataclass(frozen=True)
 class StatementQuestions:
-    """The questions of a statement, none twice, and the cells that their answers fill.
+    """The distinct questions of a statement, and the cells that their answers fill.
 
     Args:
         confidence: of the interval of each cell, or of all at once where `simultaneous`; the least
@@ -63,7 +68,7 @@ class StatementQuestions:
 
     @property
     def among(self) -> int:
-        """How many numbers a choice is made from: those of the table, or as the statement says."""
+        """Number of numbers in a choice: those of the table, or as stated."""
         selection = self.statement.clauses.looking.selected_from
         return sum(map(len, self.cells)) if selection is None else selection.m
 
@@ -77,7 +82,7 @@ class StatementQuestions:
 
 @dataclass
 class _Collected:
-    """The questions so far, each once, with the least length asked at its confidence.
+    """Distinct questions so far, with the least length asked at each confidence.
 
     So the questions and their order depend on the text alone.
     """
@@ -94,7 +99,7 @@ class _Collected:
         return i
 
     def questions(self, measure: Measure | None) -> tuple[Question, ...]:
-        """The questions in order, all with this choice of what may be measured."""
+        """The questions in order, all with this `measure`."""
         found = zip(self.places, self.lengths, strict=True)
         return tuple(
             Question(q, Requirement(float(length), c), measure) for (q, c), length in found
@@ -102,7 +107,7 @@ class _Collected:
 
 
 def has_steps(statement: Statement) -> bool:
-    """Whether it has a function of several sums, or asks for a part of a number."""
+    """Whether a statement has functions of several sums, or lengths as parts of numbers."""
     combined = any(not isinstance(cell, Sum) for row in statement.rows for cell in row.cells)
     return combined or any(statement.exactness_of(k).part for k in range(len(statement.columns)))
 
@@ -116,13 +121,12 @@ def asked(
     """The questions that answer a statement.
 
     Args:
-        of_sums: the half-width of each number of which a part is asked; those that suffice in
-            every case where left out.
-        of_several: the half-widths of the sums behind each function of several; cut to the range
-            of requirements.
+        of_sums: half-width of each number with a length as a part of itself; by default sufficient
+            in every case.
+        of_several: half-widths of the sums behind each function; cut to the range of requirements.
 
     Raises:
-        SqlError: the statement gives no length of intervals.
+        SqlError: the statement gives no length.
         RequirementError: a length or a confidence is out of range.
     """
     if of_sums is None:
@@ -155,7 +159,7 @@ def asked(
 
 
 def at_any_length(statement: Statement) -> StatementQuestions:
-    """The questions of a statement with lengths; those behind functions at any length."""
+    """The questions of a statement with lengths; any length behind functions."""
     any_length = {
         (i, k): (math.inf,) * len(cell.queries) for i, k, cell in function_cells(statement)
     }
@@ -189,11 +193,11 @@ def _half_width(statement: Statement, column: int) -> Fraction:
 
 @dataclass(frozen=True)
 class CellValue:
-    """The value of a cell; the estimate is None where it has none.
+    """The value of a cell.
 
     Args:
-        estimate: estimate; None if unknown: the interval is all that is public of it, or the
-            denominator may be zero.
+        estimate: None if unknown: only the public interval is known, or the denominator may be
+            zero.
     """
 
     estimate: float | None
@@ -214,7 +218,7 @@ def cell_value(
 
 
 def is_public(cell: CellQuestions, interval: CellInterval) -> bool:
-    """Whether an interval says of a function of sums no more than what is public of it."""
+    """Whether an interval adds nothing to a function's public bounds."""
     if cell.function is None:
         return False
     least, most = public_range(cell.function, len(cell.parts))

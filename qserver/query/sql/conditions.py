@@ -88,11 +88,11 @@ class Predicates:
         self._regions = regions
 
     def region(self, node: exp.Expr, asked: Truth = TRUE) -> Region:
-        """The cells on which a condition is true, or has what else is asked for.
+        """The cells with a given truth of a condition.
 
         Raises:
             SqlError: it is not a condition on this domain, or it cuts through a bin.
-            CapacityError: it takes too many boxes or steps.
+            CapacityError: it needs too many boxes or steps.
         """
         node = node.unnest()
         if isinstance(node, exp.Not):
@@ -167,7 +167,7 @@ class Predicates:
         """`smoker`, `smoker IS FALSE`: labels whose codes are true and false.
 
         Args:
-            is_known: whether it is false, and not unknown, of a missing value.
+            is_known: whether it is false, not unknown, for a missing value.
         """
         if self._names.level(subject) is not None:
             raise self._no_condition(subject)
@@ -202,7 +202,7 @@ class Predicates:
         return self._of_attribute(self._names.axis(left), right, node, asked)
 
     def _of_attribute(self, axis: int, value: exp.Expr, node: exp.Expr, asked: Truth) -> Region:
-        """A comparison of an attribute, of which `asked` is about = where it is <>."""
+        """A comparison of an attribute; for <> `asked` is about =."""
         attribute = self._domain.attributes[axis]
         if attribute.is_timed:
             periods = compared_period(attribute, type(node), value, self._source)
@@ -214,7 +214,7 @@ class Predicates:
         raise self._no_number(axis, value, node)
 
     def _is_of_bins(self, *parts: exp.Expr) -> bool:
-        """Whether expressions are numbers, and of bins of numbers."""
+        """Whether expressions are numbers made of bins of numbers."""
         of_bins = [is_of_bins(part, self._names) for part in parts]
         return any(of_bins) and all(
             one or constant(part, self._source) is not None
@@ -222,7 +222,7 @@ class Predicates:
         )
 
     def _on_bins(self, node: exp.Expr, asked: Truth) -> Region:
-        """A comparison of numbers, or BETWEEN, as it is on each bin."""
+        """A comparison of numbers, or BETWEEN, evaluated on each bin."""
         if isinstance(node, exp.NEQ):
             return self._on_bins(made(exp.EQ, node.args), asked.of_opposite)
         if isinstance(node, exp.EQ) and (mask := self._bin_of(node)) is not None:
@@ -231,7 +231,7 @@ class Predicates:
         return found.where({"true"}, asked, self._regions)
 
     def _bin_of(self, node: exp.EQ) -> int | None:
-        """The mask of the bin that is a number: many are in lists; None for other questions."""
+        """The mask of the bin with a given number, for long lists; None for other questions."""
         column, number = node.this.unnest(), constant(node.expression, self._source)
         if not isinstance(column, exp.Column) or number is None:
             return None
@@ -261,7 +261,7 @@ class Predicates:
         return self._regions.joined(parts, all_of=asked.needs_all(of_and=True))
 
     def _in(self, node: exp.In, asked: Truth) -> Region:
-        """A list of values, each of which it may equal; of tuples in all places."""
+        """IN with a list of values or tuples."""
         if (query := node.args.get("query")) is not None:
             raise self._source.refuse(NO_TEST, query, hint=CHOOSES)
         if not node.expressions:
@@ -274,7 +274,7 @@ class Predicates:
         return self._regions.joined(found, all_of=asked.needs_all(of_and=False))
 
     def _pairs(self, node: exp.In, item: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
-        """What is equal where it is this item: (a, b) IN ((1, 2), (3, 4)) has two."""
+        """The equal pairs of an item: (a, b) IN ((1, 2), (3, 4)) has two."""
         subject = node.this.unnest()
         if not isinstance(subject, exp.Tuple):
             return [(subject, item)]
@@ -288,10 +288,10 @@ class Predicates:
         return list(zip(subject.expressions, values, strict=True))
 
     def _like(self, node: exp.Like | exp.ILike, asked: Truth) -> Region:
-        """The labels that a pattern fits: they are public, so it is IN with these.
+        """LIKE as IN with the labels that match: labels are public.
 
         Raises:
-            SqlError: it fits none, which is nearly always a mistake.
+            SqlError: none matches, which is nearly always a mistake.
         """
         subject, pattern = node.this.unnest(), node.expression.unnest()
         if node.args.get("negate"):
@@ -310,7 +310,7 @@ class Predicates:
         return found.where({"true"}, asked, self._regions)
 
     def _texts(self, subject: exp.Expr, node: exp.Expr) -> tuple[str, ...]:
-        """The texts that a subject may have; none for a constant."""
+        """The possible texts of a subject; none for a constant."""
         if (found := derived(subject, self._names, self._regions)) is not None:
             return tuple(found.regions)
         if not isinstance(subject, exp.Column):
@@ -337,7 +337,7 @@ class Predicates:
             )
 
     def _evaluated(self, node: exp.Expr, asked: Truth) -> Region:
-        """A condition on single values that nothing else reads."""
+        """A condition on single values, evaluated by the engine."""
         found = self._truth_of(node)
         # What is no number is different from any.
         differs = isinstance(node, exp.NEQ | exp.NullSafeNEQ)
@@ -351,7 +351,7 @@ class Predicates:
         return found
 
     def _is_null(self, node: exp.Is, subject: exp.Expr, asked: Truth) -> Region:
-        """Where a value is missing, or a condition unknown; IS NULL itself is never unknown."""
+        """The cells with a missing value or an unknown condition; IS NULL is never unknown."""
         if is_branching(subject):
             return self._case(compared(node, subject), asked)
         is_plain = is_text(subject) or isinstance(subject, exp.Boolean | exp.Null)
@@ -385,7 +385,7 @@ class Predicates:
         raise self._no_number(axis, node, node)
 
     def _no_number(self, axis: int, node: exp.Expr, whole: exp.Expr) -> SqlError:
-        """The refusal to compare an attribute with what is none of its values."""
+        """The refusal to compare an attribute with a value that it lacks."""
         attribute = self._domain.attributes[axis]
         if isinstance(node, exp.Query):
             return self._source.refuse(NO_SELECT, node, hint=ASK_FIRST)
@@ -399,14 +399,14 @@ class Predicates:
         return self._source.refuse(f"compare `{attribute.name}` with numbers", node)
 
     def _is_subject(self, node: exp.Expr) -> TypeGuard[exp.Expr]:
-        """Whether an expression is what a condition is about: an attribute, or what follows."""
+        """Whether an expression is a condition's subject: an attribute, or derived from one."""
         return isinstance(node, exp.Column) or is_derived(node, self._names)
 
     def _of_mask(self, axis: int, mask: int, asked: Truth, unknown: int | None = None) -> Region:
-        """The cells of a condition on one attribute, of the mask of values for which it is true.
+        """The cells of a condition on one attribute, by the mask of its true values.
 
         Args:
-            unknown: the values for which it is unknown, unless it names them; NULL if left out.
+            unknown: values with an unknown result, unless named; NULL by default.
         """
         size = self._domain.sizes[axis]
         self._regions.take(1, size)
@@ -429,12 +429,12 @@ class Predicates:
 
 
 def _fixed(value: bool | None, asked: Truth) -> Region:  # noqa: FBT001
-    """The cells of a condition that is the same for all; None for unknown."""
+    """The cells of a constant condition; None for unknown."""
     return ALL if asked.mask(value is True, value is None, 1) else NOTHING
 
 
 def _same(node: exp.NullSafeEQ | exp.NullSafeNEQ) -> exp.Is:
-    """Whether two values are the same, where NULL is one: IS [NOT] DISTINCT FROM."""
+    """Whether two values are the same, NULL included: IS [NOT] DISTINCT FROM."""
     is_null = isinstance(node.expression.unnest(), exp.Null)
     equal = of_two(exp.EQ, node.this, node.expression)
     found: exp.Is = of_two(
@@ -452,12 +452,12 @@ def compared_values(
 ) -> set[str | None]:
     """The values for which a comparison with a constant holds; for <> those of =.
 
-    Values without a place in the order, such as `other`, meet no comparison but = with their name.
-    Where missing values have a name, = with it means IS NULL.
+    Values without a place in the order, such as `other`, match only = with their name. If missing
+    values have a name, = with it means IS NULL.
 
     Raises:
-        SqlError: the value is none that it can have.
-        PeriodNotSealedError: the periods that are named have no data yet.
+        SqlError: the attribute cannot have the value.
+        PeriodNotSealedError: the named periods have no data yet.
     """
     value = value.unnest()
     is_equality, name = kind in (exp.EQ, exp.NEQ), called(of, names)
@@ -492,7 +492,7 @@ def compared_values(
 def _place(
     found: Derived, name: str, value: exp.Expr, names: Names, *, is_equality: bool
 ) -> Fraction:
-    """Where a constant stands among the values."""
+    """The place of a constant among the values."""
     source = names.source
     if found.of == "number":
         number = constant(value, source)

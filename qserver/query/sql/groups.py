@@ -1,4 +1,4 @@
-"""GROUP BY: attributes, and what follows from the attributes of one record.
+"""GROUP BY: attributes and values derived from one record.
 
 A group is a set of cells with a public name. CASE names sets of cells, a condition is one and its
 rest, FLOOR, CEIL and WIDTH_BUCKET join neighbouring bins, and MONTH and its like join periods.
@@ -45,11 +45,11 @@ class Grouping:
     """One part of GROUP BY.
 
     Args:
-        name: what its column is called.
-        node: what the text groups by, without parentheses.
-        axis: the attribute, where it is one.
+        name: of its column.
+        node: the grouped expression, without parentheses.
+        axis: of the attribute, if it is one.
         values: its groups in order: that of the domain, of rising numbers, or of the CASE.
-        course: all periods that its groups can be, in the order of time; empty for no periods.
+        course: all possible periods of its groups, in the order of time; empty for others.
     """
 
     name: str
@@ -75,10 +75,10 @@ class Groups:
 
         Args:
             nodes: the parts of GROUP BY.
-            where: the condition that leaves groups out.
+            where: the condition that removes groups.
 
         Raises:
-            SqlError: it groups by something that is not public, or twice by the same.
+            SqlError: it groups by something that is not public, or twice by one thing.
             CapacityError: it has too many parts, or takes too many steps.
         """
         check_parts(len(nodes), "GROUP BY")
@@ -114,7 +114,7 @@ class Groups:
         return Grouping(name, meant, None, self._kept(found, where), course=course)
 
     def _without_total(self, node: exp.Expr) -> exp.Expr:
-        """What is grouped by; COALESCE with a text that others have, too, joins NULL to these."""
+        """The groups; COALESCE with a text of another group joins NULL to it."""
         inner, text = without_total(node)
         if text is None:
             return inner
@@ -123,14 +123,14 @@ class Groups:
         return node.unnest()
 
     def _item(self, node: exp.Expr, items: Items) -> Item | None:
-        """The item of SELECT that a position or a name means; an attribute goes first."""
+        """The item of SELECT for a position or a name; attributes take precedence."""
         at = items.at_position(node.unnest())
         if at is None and not self._names.is_known(node.unnest()):
             at = items.of_alias(node.unnest())
         return None if at is None else items.found[at]
 
     def _alias(self, axis: int, items: Items) -> str:
-        """What SELECT calls an attribute."""
+        """SELECT's alias of an attribute."""
         for item in items.found:
             if item.alias and self._names.is_axis(item.node, axis):
                 return item.alias
@@ -173,7 +173,7 @@ class Groups:
         raise self._no_group(node)
 
     def _derived(self, node: exp.Expr) -> Derived | None:
-        """What follows from a record's values, without periods that have no data yet."""
+        """Groups of derived values, without periods that have no data yet."""
         found = derived(node, self._names, self._regions, near="refuse")
         axis = self._names.domain.period_axis
         if found is None or axis is None or axis not in found.axes:
@@ -186,7 +186,7 @@ class Groups:
         return replace(found, regions=kept, places=places)
 
     def _truths(self, node: exp.Expr) -> list[GroupValue]:
-        """A condition: false, true, and NULL where it may be unknown."""
+        """Groups of a condition: false, true, and NULL if it may be unknown."""
         both = (("false", FALSE), ("true", TRUE))
         found = [GroupValue(name, self._records.region(node, one)) for name, one in both]
         parts = (self._records.region(node, one) for one in (NOT_TRUE, NOT_FALSE))
@@ -194,7 +194,7 @@ class Groups:
         return [*found, *([GroupValue(None, unknown)] if unknown else [])]
 
     def _case(self, node: Branching) -> list[GroupValue]:
-        """The first branch whose condition is true gives the name."""
+        """Groups of CASE: named by the first branch whose condition is true."""
         rest, found, branches = ALL, dict[str | None, list[Region]](), branches_of(node)
         for condition, value in branches.pairs:
             here = self._regions.both(rest, self._records.region(condition))
@@ -230,7 +230,7 @@ class Groups:
 
 
 def without_total(node: exp.Expr) -> tuple[exp.Expr, str | None]:
-    """What COALESCE(a, 'text') takes where it is no NULL, and the text for NULL."""
+    """The argument and the text of COALESCE(a, 'text')."""
     node = node.unnest()
     if isinstance(node, exp.Coalesce) and len(node.expressions) == 1:
         text, first = node.expressions[0], node.this.unnest()

@@ -1,8 +1,8 @@
-"""Conditions as SQL has them: three truth values, and what is decided by branches.
+"""Conditions of SQL: three truth values, and branches.
 
-A condition is true, false or unknown of a record: a comparison with a missing value is unknown.
-NOT swaps true and false, and keeps unknown. AND is true where all of its parts are, and false where
-one is; OR the other way. WHERE, FILTER and CASE take what is true, and nothing else.
+A condition is true, false or unknown of a record: a comparison with a missing value is unknown. NOT
+swaps true and false, and keeps unknown. AND is true where all of its parts are, and false where one
+is; OR the other way. WHERE, FILTER and CASE take only true ones.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sqlglot import exp
 
 @dataclass(frozen=True)
 class Truth:
-    """The records of which a condition has a truth value, or has it not.
+    """The records with one truth value of a condition, or all others.
 
     Args:
         value: true or false.
-        is_rest: whether all others are meant; of these it is the other value, or unknown.
+        is_rest: whether the others are meant, with the other value or unknown.
     """
 
     value: bool
@@ -28,7 +28,7 @@ class Truth:
 
     @property
     def of_opposite(self) -> Truth:
-        """What is asked of c, where this is asked of NOT c."""
+        """The truth to ask of c for this truth of NOT c."""
         return Truth(not self.value, self.is_rest)
 
     @property
@@ -37,7 +37,7 @@ class Truth:
         return Truth(self.value, not self.is_rest)
 
     def needs_all(self, *, of_and: bool) -> bool:
-        """Whether AND, or else OR, has it where all parts have it; else where one has."""
+        """Whether AND (or else OR) has it only if all parts have it."""
         return of_and == (self.value != self.is_rest)
 
     def holds(self, *, value: bool | None) -> bool:
@@ -45,7 +45,7 @@ class Truth:
         return (value is self.value) != self.is_rest
 
     def mask(self, true: int, unknown: int, everything: int) -> int:
-        """The values that have it, of masks of those for which a condition is true and unknown."""
+        """Mask of the values that have it, from masks of true and unknown values."""
         found = true if self.value else everything & ~(true | unknown)
         return everything & ~found if self.is_rest else found
 
@@ -59,11 +59,11 @@ Branching = exp.Case | exp.If | exp.Coalesce | exp.Nullif
 
 @dataclass(frozen=True)
 class Branches:
-    """What an expression is: the value of the first condition that is true, else the default.
+    """CASE as branches: the value of the first true condition, else the default.
 
     Args:
         pairs: conditions and values, in order.
-        default: NULL where the text has none.
+        default: NULL if the text has none.
     """
 
     pairs: tuple[tuple[exp.Expr, exp.Expr], ...]
@@ -80,7 +80,7 @@ def is_text(node: exp.Expr | None) -> TypeGuard[exp.Literal]:
 
 
 def above(node: exp.Expr) -> exp.Expr | None:
-    """What an expression is a part of, without parentheses around it."""
+    """The parent of an expression, without parentheses."""
     found = node.parent
     while isinstance(found, exp.Paren):
         found = found.parent
@@ -116,7 +116,7 @@ def branches_of(node: Branching) -> Branches:
 
 
 def compared(node: exp.Expr, subject: Branching) -> exp.Case:
-    """A condition on such an expression, as one on the value of each branch."""
+    """A condition on branches, as one on the value of each."""
     found = branches_of(subject)
     ifs = [
         made(exp.If, {"this": condition, "true": _about(node, value)})
@@ -134,7 +134,7 @@ def has_value(node: exp.Expr) -> exp.Expr:
 
 
 def of_two(kind: type[exp.Expr], one: exp.Expr, other: exp.Expr) -> Any:
-    """A node of two parts, which stay where they are."""
+    """A node of two parts, without copying them."""
     return made(kind, {"this": one, "expression": other})
 
 
@@ -145,7 +145,7 @@ def between(node: exp.Between) -> list[exp.Expr]:
 
 
 def made(kind: type[exp.Expr], args: Mapping[str, Any]) -> Any:
-    """A node whose parts stay where they are."""
+    """A node of these parts, without copying them."""
     found = kind()
     found.args = dict(args)
     return found

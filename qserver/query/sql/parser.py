@@ -11,19 +11,19 @@ from typing import Final
 from sqlglot import ParseError, TokenType, exp
 
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.calendar import PeriodNotSealedError
 from qserver.query.domain import Domain
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.sealed_periods import as_of, clipped
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.clauses import Clauses, read_clauses
-from qserver.query.sql.clauses import chosen as as_chosen
+from qserver.query.sql.exactness import Clauses, read_clauses
+from qserver.query.sql.exactness import chosen as as_chosen
+from qserver.query.sql.order_by import PLAIN
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.select import note_items
-from qserver.query.sql.shape import PLAIN
-from qserver.query.sql.shaping.choosing import Values
-from qserver.query.sql.shell.inner import written_out
+from qserver.query.sql.shaping.inner_select import Values
+from qserver.query.sql.shell.inner_select import written_out
 from qserver.query.sql.shell.selects import Shell
 from qserver.query.sql.shell.table import table_of
 from qserver.query.sql.statement import MAX_CELLS, Statement
@@ -48,11 +48,11 @@ def parse_statement(
 
     Args:
         name: the field that holds the text, for messages.
-        chosen: the groups that each SELECT behind IN gives; the widest where that is not known.
+        chosen: the groups of each SELECT behind IN; the widest if unknown.
 
     Raises:
         SqlError: it cannot be answered; points at the place.
-        CapacityError: it is too long, nested too deep, or asks too much.
+        CapacityError: it is too long, nested too deep, or asks for too much.
     """
     empty = _NO_ROWS.fullmatch(text)
     if empty is not None:
@@ -65,7 +65,7 @@ def parse_statement(
 
 
 def _without_rows(source: SqlText, text: str, domain: Domain, dataset: str) -> Statement:
-    """The statement of LIMIT 0, by which tools read what columns there are: nothing is measured."""
+    """The statement of LIMIT 0, by which tools read columns: nothing is measured."""
     sql = tokenize(text, names=(*domain.names, *domain.level_names, dataset), field=source.name)
     root = _parsed(sql)
     is_test = isinstance(root, exp.Select) and all(map(_is_fixed, root.expressions))
@@ -83,7 +83,7 @@ def _is_fixed(item: exp.Expr) -> bool:
 def query_of(document: object, domain: Domain, *, dataset: str) -> LinearQuery:
     """The linear query of a structured question or of a text of SQL.
 
-    Such a text has no WITHIN and CONFIDENCE; other fields say how exact the answer shall be.
+    Such a text has no WITHIN and CONFIDENCE; other fields set the exactness.
 
     Raises:
         QueryError: it is not a question on this domain; an SqlError points into the text.
@@ -154,7 +154,7 @@ def _statement(
 
 
 def _as_of(period: str, domain: Domain, sql: TokenizedSql) -> Domain:
-    """The domain as it was; SqlError at the period that is none."""
+    """The domain as of a period; SqlError at an unknown period."""
     place = next(token for token in sql.clauses if token.text == period)
     try:
         return as_of(domain, period)
@@ -166,7 +166,7 @@ def _as_of(period: str, domain: Domain, sql: TokenizedSql) -> Domain:
 
 
 def _unreadable(sql: TokenizedSql, exc: ParseError) -> SqlError:
-    """The error at the token where the parser stopped; it tells the place of its last character."""
+    """The error at the token where the parser stopped, which knows its last character."""
     told = exc.errors[0] if exc.errors else {}
     place = (told.get("line"), told.get("col"))
     token = next((t for t in sql.body if (t.line, t.col) == place), sql.body[-1])

@@ -1,4 +1,4 @@
-"""Sets of cells as disjoint boxes, such as a WHERE keeps, and functions of one record on them.
+"""Sets of cells as disjoint boxes, and functions of one record on them.
 
 A SUM adds up a function, which is a sum of product terms. A numeric attribute has the value of its
 bin's middle, so a function is known up to `error`.
@@ -13,9 +13,9 @@ from functools import reduce
 from itertools import chain, pairwise
 
 from qserver.errors import CapacityError
+from qserver.query.class_grid import Box, check_mask_bits, disjoint_union, mask_weights
 from qserver.query.domain import Attribute
-from qserver.query.grid import Box, check_mask_bits, disjoint_union, mask_weights
-from qserver.query.linear import MAX_TERMS
+from qserver.query.linear_query import MAX_TERMS
 from qserver.query.weights import ScaledWeights, from_runs, product
 
 # Disjoint boxes that cover a set of cells: one empty box covers everything, no box nothing.
@@ -67,7 +67,7 @@ class Regions:
         return self._checked(found)
 
     def joined(self, parts: Sequence[Region], *, all_of: bool) -> Region:
-        """The cells in all of some sets, or in one at least."""
+        """The cells in all sets, or in at least one."""
         return reduce(self.both, parts, ALL) if all_of else self.either(parts)
 
     def take(self, n: int, n_bits: int = 0) -> None:
@@ -77,7 +77,7 @@ class Regions:
             raise CapacityError("The conditions need too many steps to be told apart. Ask parts.")
 
     def _by_axis(self, boxes: Sequence[Box]) -> list[Box]:
-        """The boxes, with those on the same single attribute joined into one."""
+        """Boxes on the same single attribute, joined into one."""
         masks: dict[int, int] = {}
         others: list[Box] = []
         for box in boxes:
@@ -183,7 +183,7 @@ class Functions:
         )
 
     def of_values(self, axis: int, numbers: Mapping[int, Fraction]) -> RecordFunction:
-        """A number for each mask of values of an attribute; none for all others."""
+        """A number per mask of an attribute's values; none for others."""
         size = self._regions.sizes[axis]
         self._regions.take(len(numbers), size)
         values, known = [Fraction(0)] * size, 0
@@ -203,7 +203,7 @@ class Functions:
         )
 
     def plus(self, one: RecordFunction, other: RecordFunction) -> RecordFunction:
-        """The sum, on the records where both have a value."""
+        """The sum, if both have a value."""
         present = self._regions.both(one.present, other.present)
         terms = (*self._within(one, other.present), *self._within(other, one.present))
         return RecordFunction(
@@ -215,7 +215,7 @@ class Functions:
         )
 
     def times(self, one: RecordFunction, other: RecordFunction) -> RecordFunction:
-        """The product, on the records where both have a value."""
+        """The product, if both have a value."""
         terms = self.multiplied(one.terms, other.terms)
         ends = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
         # ab - AB = a (b - B) + B (a - A)
@@ -271,7 +271,7 @@ class Functions:
         return self.multiplied(terms, tuple(ProductTerm(Fraction(1), b) for b in boxes))
 
     def _weights_of(self, axis: int, mask: int) -> ScaledWeights:
-        """1 on the values of a mask; groups share most of them."""
+        """Cached indicator weights of a mask, shared by groups."""
         found = self._weights.get((axis, mask))
         if found is None:
             found = self._weights[axis, mask] = mask_weights(mask, self._regions.sizes[axis])

@@ -1,4 +1,4 @@
-"""What stands behind SELECT, and what names it: items, their texts, HAVING and LIMIT."""
+"""SELECT's items, their texts and names, HAVING and LIMIT."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import Token, TokenType, exp
 
 from qserver.errors import CapacityError
 from qserver.query.sql.attributes import Names, constant, is_same, no_column
-from qserver.query.sql.clauses import UNSAID, Exactness, exactness_of
+from qserver.query.sql.exactness import UNSAID, Exactness, exactness_of
 from qserver.query.sql.logic import of_two
 from qserver.query.sql.text import SqlText, TextPlace
 from qserver.query.sql.tokens import TokenizedSql
@@ -25,12 +25,12 @@ _ORDER = ("expressions", "from_", "joins", "where", "group", "having", "order")
 
 @dataclass(frozen=True)
 class Written:
-    """How an item of SELECT is written.
+    """The written form of an item of SELECT.
 
     Args:
-        text: '' where it was not noted.
-        stop: where it ends in the text, its name included; None where that was not noted.
-        exactness: what WITHIN and CONFIDENCE behind it say.
+        text: '' if not noted.
+        stop: its end in the text, name included; None if not noted.
+        exactness: by WITHIN and CONFIDENCE behind it.
     """
 
     text: str = ""
@@ -39,10 +39,10 @@ class Written:
 
 
 def note_items(sql: TokenizedSql, root: exp.Expr) -> None:
-    """Note at each item of each SELECT how it is written, for `written_of`.
+    """Note the written form at each item of each SELECT, for `written_of`.
 
     Raises:
-        SqlError: there is a comma too much, which the parser accepts.
+        SqlError: there is an extra comma, which the parser accepts.
     """
     starts = [i for i, token in enumerate(sql.body) if token.token_type is TokenType.SELECT]
     for start, select in zip(starts, _selects(root), strict=False):
@@ -55,12 +55,12 @@ def note_items(sql: TokenizedSql, root: exp.Expr) -> None:
 
 
 def written_of(node: exp.Expr) -> Written:
-    """How an item is written."""
+    """The written form of an item."""
     return cast("Written", node.meta.get(_ITEM, Written()))
 
 
 def keep_written(node: exp.Expr, before: exp.Expr) -> exp.Expr:
-    """An item in place of another one, which is written the same."""
+    """Replace an item by another with the same written form."""
     if _ITEM in before.meta:
         said, own = written_of(before), written_of(node).exactness
         node.meta[_ITEM] = replace(said, exactness=own) if said.exactness == UNSAID else said
@@ -68,13 +68,13 @@ def keep_written(node: exp.Expr, before: exp.Expr) -> exp.Expr:
 
 
 def keep_cast(node: exp.Expr, cast: exp.Cast) -> exp.Expr:
-    """A value in place of its cast, which changes it in no way but its type."""
+    """Replace a cast by its value, whose type alone it changes."""
     node.meta[_CAST] = cast.to
     return node
 
 
 def cast_to(node: exp.Expr) -> exp.DataType | None:
-    """The type to which a value was cast; None for none."""
+    """The type of a value's cast, or None."""
     to: exp.DataType | None = node.meta.get(_CAST)
     return to
 
@@ -123,11 +123,11 @@ PLACE = ("line", "col", "start", "end")
 
 @dataclass(frozen=True)
 class Output:
-    """The columns that a SELECT gives to the one that reads it.
+    """The columns of a SELECT for its reader.
 
     Args:
-        name: what that one calls it; '' for no name.
-        columns: names and what they stand for.
+        name: the reader's name for it, or ''.
+        columns: names with their expressions.
         gives_all: whether it also gives each attribute by its own name.
     """
 
@@ -136,16 +136,16 @@ class Output:
     gives_all: bool
 
     def of(self, name: exp.Identifier) -> exp.Expr | None:
-        """What a name stands for; None where no column has it."""
+        """The expression of a name; None if no column has it."""
         return next((node for known, node in self.columns if is_same(known, name)), None)
 
 
 @dataclass
 class Renaming:
-    """Puts what names stand for in their place, within a limit on work.
+    """Replaces names by their expressions, within a limit on work.
 
     Args:
-        left: how many parts of expressions may still be written.
+        left: number of expression parts left.
     """
 
     source: SqlText
@@ -158,10 +158,10 @@ class Renaming:
         *,
         alias: Callable[[exp.Column], exp.Expr | None] | None = None,
     ) -> exp.Expr:
-        """An expression in terms of what the inner SELECT reads; a new one.
+        """A new expression in terms of the inner SELECT's sources.
 
         Args:
-            alias: what a name means that no column has.
+            alias: meaning of a name that no column has.
 
         Raises:
             SqlError: it names no column of the inner SELECT.
@@ -170,7 +170,7 @@ class Renaming:
         return self._replaced(node, lambda column: self._meant(column, output, alias))
 
     def _replaced(self, node: exp.Expr, of: Callable[[exp.Column], exp.Expr]) -> exp.Expr:
-        """A copy with each column replaced; a SELECT inside is left as it is."""
+        """A copy with each column replaced, except inside a SELECT."""
         found = self.copied(node)
         for part in list(found.walk(prune=lambda one: isinstance(one, exp.Subquery))):
             if isinstance(part, exp.Column) and not isinstance(part.this, exp.Star):
@@ -206,7 +206,7 @@ class Renaming:
         raise no_column(name, output.name, [known for known, _ in output.columns], self.source)
 
     def _placed(self, node: exp.Expr, at: exp.Identifier) -> exp.Expr:
-        """A copy of what a name stands for; faults in it point at the name."""
+        """A copy of a name's expression; errors point at the name."""
         place = {key: at.meta[key] for key in PLACE if key in at.meta}
         found = keep_written(self.copied(node), node)
         for part in found.walk():
@@ -239,11 +239,11 @@ class Item:
     """An item of SELECT.
 
     Args:
-        node: what it is, without its alias.
+        node: without its alias.
         alias: the name after AS; '' for none.
-        text: how it is written.
-        exactness: what WITHIN and CONFIDENCE behind it say.
-        stop: where it ends in the text; None where that is not known.
+        text: as written.
+        exactness: by WITHIN and CONFIDENCE behind it.
+        stop: its end in the text, or None.
     """
 
     node: exp.Expr
@@ -254,7 +254,7 @@ class Item:
 
     @property
     def name(self) -> str:
-        """What its column is called."""
+        """The name of its column."""
         return self.alias or self.text
 
 
@@ -266,7 +266,7 @@ class Items:
     found: tuple[Item, ...]
 
     def at_position(self, node: exp.Expr) -> int | None:
-        """The index of the item that a whole number means; None if `node` is no number.
+        """The index of the item at a position; None if `node` is not a number.
 
         Raises:
             SqlError: there is no item at this position.
@@ -339,7 +339,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Having:
-    """HAVING, cut into conditions on groups, which are public, and the others."""
+    """HAVING, split into public conditions on groups and others."""
 
     public: tuple[exp.Expr, ...] = ()
     others: tuple[exp.Expr, ...] = ()
@@ -358,7 +358,7 @@ class Having:
         return cls(tuple(public), tuple(part for part in parts if part not in public))
 
     def where(self, where: exp.Expr | None) -> exp.Expr | None:
-        """WHERE and the conditions on groups: which groups there are."""
+        """WHERE and the conditions on groups, which decide the groups."""
         for part in self.public:
             where = part if where is None else of_two(exp.And, where, part)
         return where
@@ -368,7 +368,7 @@ def cut_of(select: exp.Expr, source: SqlText) -> Cut:
     """LIMIT or FETCH FIRST, and OFFSET.
 
     Raises:
-        SqlError: they are no whole numbers, or ask for a part in percent, or for ties.
+        SqlError: they are not whole numbers, or ask for a percentage or for ties.
     """
     limit, offset = select.args.get("limit"), select.args.get("offset")
     found = None

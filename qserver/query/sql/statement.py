@@ -8,17 +8,17 @@ from functools import cached_property
 from typing import Literal
 
 from qserver.errors import SqlError
-from qserver.query.asking.looking import NOTHING_SEEN
-from qserver.query.asking.reading import AS_EVER
-from qserver.query.linear import LinearQuery
+from qserver.query.asking.after_looking import NOTHING_SEEN
+from qserver.query.asking.method_and_prior import AS_EVER
+from qserver.query.linear_query import LinearQuery
 from qserver.query.requirement import Measure
-from qserver.query.sql.clauses import UNSAID, Clauses, Exactness
-from qserver.query.sql.functions.function import Binning, Combined
-from qserver.query.sql.shape import PLAIN, Shape
-from qserver.query.sql.shaping.choosing import InnerSelect
+from qserver.query.sql.exactness import UNSAID, Clauses, Exactness
+from qserver.query.sql.functions.function_of_sums import Binning, Combined
+from qserver.query.sql.order_by import PLAIN, Shape
+from qserver.query.sql.shaping.inner_select import InnerSelect
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.rounding import Rounding
-from qserver.query.sql.shaping.units import COUNTS, Unit, served
+from qserver.query.sql.shaping.units_of_measure import COUNTS, Unit, served
 from qserver.query.sql.text import SqlText
 
 MAX_CELLS = 1000
@@ -31,8 +31,8 @@ class Sum:
 
     Args:
         binning: None if bins make no error.
-        offset: a number that is added once the query's number is released; None makes it NULL
-            whatever the records are, as LAG of the first row is.
+        offset: added once the query's number is released; None makes it NULL for all data, as LAG
+            of the first row.
     """
 
     query: LinearQuery
@@ -70,11 +70,11 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Course:
-    """The part of GROUP BY whose groups follow each other in time.
+    """The part of GROUP BY with periods as groups.
 
     Args:
         group: its place among the groups.
-        names: of all periods that can be, in the order of time.
+        names: of all possible periods, in the order of time.
     """
 
     group: int
@@ -92,7 +92,7 @@ class Row:
     Args:
         group: the names of its values, in the order of GROUP BY; None for NULL, and for all values
             together.
-        together: the places of those of which all values are together, and have no name.
+        together: places of totals over all values, which have no name.
     """
 
     group: tuple[str | None, ...]
@@ -113,25 +113,24 @@ class Statement:
         source: the text.
         explains: whether it asks for the price only.
         columns: the columns' names, without those of the groups.
-        groups: items of GROUP BY, by alias if there is one.
-        rows: the groups that are measured, in the order of the domain unless ORDER BY names groups;
-            without GROUP BY one.
-        clauses: how exact the answers shall be.
-        bounds: per column what PROBABILITY asks about its sums; empty for a table of numbers.
-        shape: which rows are shown once their numbers are released, and in what order.
-        digits: per column how it is rounded, None for not at all; empty for all columns.
-        ranks: columns that follow from the released numbers, behind the others.
-        exactness: per column how exact it shall be where it differs from the clauses; empty where
-            none says it.
-        course: the groups that are periods; None where none is, or in a UNION.
+        groups: items of GROUP BY, by alias if any.
+        rows: the measured groups, in the order of the domain unless ORDER BY names groups; one
+            without GROUP BY.
+        clauses: on exactness.
+        bounds: per column the ends of PROBABILITY; empty for a table of numbers.
+        shape: the shown rows and their order, by released numbers.
+        digits: per column its rounding, or None; empty if no column has any.
+        ranks: columns of ranks, after the others.
+        exactness: per column, if other than the clauses; empty if none differs.
+        course: the groups of periods; None without, or in a UNION.
         remarks: remarks on its numbers, groups and conditions, a sentence each: the month in
             which a week counts, or intervals that are longer than asked.
         places: per item of SELECT the index of its group, or of its column; None for both is a
-            rank. Empty where SELECT names none.
-        units: per column what its numbers are counted in; empty where that does not matter.
-        stops: per column where its item ends in the text; None where none is.
+            rank. Empty if SELECT lists none.
+        units: per column; empty if irrelevant.
+        stops: per column the end of its item in the text, or None.
         inner: the SELECTs of groups behind IN; their widest choices stand in their place.
-        kinds: per group what its names are; empty for texts alone.
+        kinds: per group the kind of its names; empty for texts alone.
 
     Raises:
         SqlError: the clauses do not fit the table.
@@ -191,23 +190,23 @@ class Statement:
             )
 
     def refuse(self, condition: str, hint: str = "") -> SqlError:
-        """The error at the end of the text that it does not meet a condition."""
+        """The error, at the end of the text, of an unmet condition."""
         return self.source.refuse(condition, self.source.end, hint=hint)
 
     def exactness_of(self, column: int) -> Exactness:
-        """How exact a column shall be: as said behind it, or by the clauses if they are for it."""
+        """The exactness of a column: its own, or that of the clauses if they apply."""
         found = self.said_of(column).or_else(self.clauses.exactness)
         if found.half_width is None or column in self.served or self.said_of(column).has_length:
             return found
         return replace(found, half_width=None)
 
     def said_of(self, column: int) -> Exactness:
-        """What is said behind a column."""
+        """The exactness behind a column."""
         return self.exactness[column] if self.exactness else UNSAID
 
     @cached_property
     def served(self) -> frozenset[int]:
-        """The columns that a WITHIN of the whole text is for."""
+        """The columns of a WITHIN of the whole text."""
         units = self.units or (COUNTS,) * len(self.columns)
         lacking = [None if self.said_of(k).has_length else u for k, u in enumerate(units)]
         shown = [k >= len(self.stops) or self.stops[k] is not None for k in range(len(units))]
@@ -217,8 +216,9 @@ class Statement:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The items of SELECT in their order, then the rest: indices into `groups` and behind them
-        `columns`, of which ranks are the last."""
+        """The items of SELECT in order, then the rest, as indices.
+
+        Indices count `groups`, then `columns`, ranks last."""
         n_groups, n = len(self.groups), len(self.columns) + len(self.ranks)
         ranks = iter(range(n - self.places.count((None, None)), n))
         said = [
@@ -229,7 +229,7 @@ class Statement:
 
     @property
     def has_lengths(self) -> bool:
-        """Whether the text says for each column how long intervals may be."""
+        """Whether every column has a length."""
         return all(self.exactness_of(k).has_length for k in range(len(self.columns)))
 
     def _check_reading(self, *, is_one: bool) -> None:
@@ -258,7 +258,7 @@ class Statement:
 
     @property
     def is_processed(self) -> bool:
-        """Whether something is done to the numbers once they are released."""
+        """Whether released numbers are processed further."""
         has_offset = any(
             isinstance(cell, Sum) and cell.offset != 0 for row in self.rows for cell in row.cells
         )
@@ -266,7 +266,7 @@ class Statement:
 
     @property
     def is_column_wise(self) -> bool:
-        """Whether the clauses alone do not say how exact each column shall be."""
+        """Whether some column has its own exactness."""
         return bool(self.exactness) or self.clauses.part is not None
 
     @property
@@ -275,12 +275,12 @@ class Statement:
         return is_one and isinstance(self.rows[0].cells[0], Sum)
 
     def measuring(self, measure: Measure | None) -> Statement:
-        """The statement with this choice of what may be measured, unless its text has one."""
+        """The statement with this `measure`, unless its text sets one."""
         kept = self.clauses.measure or measure
         return replace(self, clauses=replace(self.clauses, measure=kept))
 
     def with_default(self, default: Exactness) -> Statement:
-        """The statement, its clauses filled in where they say nothing."""
+        """The statement, with unset clauses filled in."""
         if self.bounds:
             return self
         found = self.clauses.exactness.or_else(default)
@@ -291,7 +291,7 @@ class Statement:
 
     @property
     def only_query(self) -> LinearQuery:
-        """The linear query of a text that asks for exactly one.
+        """The linear query of a text with exactly one.
 
         Raises:
             SqlError: it asks for several, or for a quotient.

@@ -1,8 +1,7 @@
-"""A text of SQL, the places in it that errors point at, and what can be told of it unparsed.
+"""A text of SQL without parsing: places for errors, its words, its dataset and its beginning.
 
-That is its words, what it reads, and its beginning. A client needs no more, and so none of the
-packages that the server parses with. A text is cut into words, quoted texts and signs as the
-server's tokenizer cuts it, to which `tests/query/sql/test_pieces.py` holds it.
+A client needs no more, and so none of the server's parsing packages. Words, quoted texts and signs
+are cut as by the server's tokenizer, which `tests/query/sql/test_pieces.py` checks.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class SqlText:
         Args:
             condition: a verb phrase or a sentence, as of every InputError.
             at: the place, a token, or a parsed expression.
-            hint: the nearest question that can be answered, as a sentence.
-            at_place: whether the message says the place.
+            hint: the nearest answerable question, as a sentence.
+            at_place: whether the message gives the place.
         """
         place = self._place(at)
         line_start = self.text.rfind("\n", 0, place.start) + 1
@@ -132,12 +131,12 @@ class Piece:
 
     @property
     def upper(self) -> str:
-        """The word in capital letters; of a quoted name its own letters."""
+        """The word in capital letters; a quoted name unchanged."""
         return self.text.upper() if self.kind == "word" else self.text
 
     @property
     def name(self) -> str:
-        """What is in its quotes, of a text or a name; else the text itself."""
+        """The content of quotes, for a text or a name; else the text itself."""
         quote = self.text[0]
         if self.kind in ("text", "name") and quote in "'\"`":
             return self.text[1:-1].replace(quote * 2, quote)
@@ -208,7 +207,7 @@ def bounded(text: str, field: str) -> SqlText:
 
 
 def check_beginning(source: SqlText) -> None:
-    """Raise SqlError where a text begins with what other databases have, and no SELECT follows."""
+    """Raise SqlError if a text begins with another database's command, not SELECT."""
     if (found := _TABLE.match(source.text)) is not None:
         name = found[1][:60]
         raise source.refuse(

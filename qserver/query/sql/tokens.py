@@ -1,6 +1,6 @@
 """Cut a text of SQL into tokens: a bounded number, and only those that a question needs.
 
-Everything else in SQL is refused here, with the reason, before it reaches the parser.
+Everything else in SQL is refused here, with the reason, before parsing.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Words(Dialect):
 
 
 def written_name(name: str) -> str:
-    """The name of an attribute or dataset as it stands in a text: quoted unless a plain word."""
+    """The written name of an attribute or dataset: quoted unless a plain word."""
     is_word = [t.token_type for t in Words().tokenize(name)] == [TokenType.VAR]
     is_plain = is_word and name.upper() not in _CLAUSES | _NOT_NAMES
     return name if is_plain else '"' + name.replace('"', '""') + '"'
@@ -107,7 +107,7 @@ def written_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class TokenizedSql:
-    """A text, cut into the part that sqlglot parses and the clauses that SQL does not have.
+    """A text, split into the part that sqlglot parses and the clauses beyond SQL.
 
     Args:
         explains: whether it began with EXPLAIN.
@@ -132,7 +132,7 @@ def tokenize(text: str, *, names: Collection[str] = (), field: str = "sql") -> T
         field: the name of the field that holds the text, for messages.
 
     Raises:
-        SqlError: it has a part that no question has, or a quoted text that does not end.
+        SqlError: it has a part that no question may have, or an unclosed quoted text.
         CapacityError: it is too long, or nested too deep.
     """
     source = bounded(text, field)
@@ -164,7 +164,7 @@ def _scan(source: SqlText) -> list[Token]:
 
 
 def _with_fractions(tokens: Sequence[Token], text: str) -> list[Token]:
-    """The tokens, with `.5` as one number where it is no part of a name."""
+    """The tokens, with `.5` as one number unless part of a name."""
     found = list[Token]()
     for token in tokens:
         dot = found[-1] if found else token
@@ -206,7 +206,7 @@ def _is_date(tokens: Sequence[Token], i: int) -> bool:
 
 
 def _n_joined(tokens: Sequence[Token], i: int, text: str, folded: Collection[str]) -> int:
-    """How many tokens from `i` on, without a space between, spell a name; 0 for none."""
+    """Number of tokens from `i`, without spaces, that spell a name; 0 for none."""
     quoted = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING)
     best, stop = 0, i
     while stop < len(tokens) and tokens[stop].token_type not in quoted and stop - i < MAX_NESTING:
@@ -221,7 +221,7 @@ def _n_joined(tokens: Sequence[Token], i: int, text: str, folded: Collection[str
 
 
 def _without_items_clauses(tokens: list[Token]) -> tuple[list[Token], dict[int, tuple[Token, ...]]]:
-    """The tokens without WITHIN and CONFIDENCE behind items of SELECT, and those."""
+    """The tokens without WITHIN and CONFIDENCE behind items of SELECT, and these."""
     kept, found = list[Token](), dict[int, tuple[Token, ...]]()
     # Per parenthesis that is open where its present item begins; None outside of SELECT.
     begins: list[int | None] = [None]
@@ -249,7 +249,7 @@ def _without_items_clauses(tokens: list[Token]) -> tuple[list[Token], dict[int, 
 
 
 def _end_of_clause(tokens: Sequence[Token], start: int) -> int:
-    """Where WITHIN or CONFIDENCE ends: after its numbers and PERCENT OF."""
+    """The end of WITHIN or CONFIDENCE: after its numbers and PERCENT OF."""
     i = start + 1
     while i < len(tokens) and (
         tokens[i].token_type is TokenType.NUMBER or tokens[i].text.upper() in _OF_LENGTHS
@@ -304,7 +304,7 @@ def _check(source: SqlText, tokens: Sequence[Token]) -> None:
 
 
 def _is_known(tokens: Sequence[Token], i: int) -> bool:
-    """Whether a token stands where it means something."""
+    """Whether a token is where it has a meaning."""
     kind = tokens[i].token_type
     before = tokens[i - 1].token_type if i else TokenType.L_PAREN
     after = tokens[i + 1].token_type if i + 1 < len(tokens) else None

@@ -1,7 +1,6 @@
-"""Words of texts: `LAST 4 WEEKS`, a condition on the last periods that have their data, and the
-nearest word to one that is misspelt.
+"""Words beyond SQL: `LAST 4 WEEKS`, a condition on the last sealed periods; and misspelt words.
 
-The tokens of LAST become a call of a function that nobody types, which a parser of SQL can read.
+The tokens of LAST become a function call that a parser of SQL can read.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _WORDS = {word: unit for unit in (*UNITS, "period") for word in (unit.upper(), f
 
 
 def misplaced(name: str) -> str:
-    """What to do where such a call stands beside WHERE; '' for another name."""
+    """The fix for such a call outside of WHERE; '' for another name."""
     return "It is a condition: WHERE ... AND LAST 4 WEEKS." if name == _CALL else ""
 
 
@@ -34,11 +33,11 @@ def is_last(node: exp.Expr) -> bool:
 
 
 def last(node: exp.Expr, domain: Domain, source: SqlText) -> tuple[int, range]:
-    """The axis of the periods, and the indexes of those that the call means.
+    """The axis of the periods, and the indexes of the last ones.
 
     Raises:
-        SqlError: the domain has no periods, or others than those named.
-        PeriodNotSealedError: no period has its data yet.
+        SqlError: the domain has no periods, or of another unit.
+        PeriodNotSealedError: no period is sealed yet.
     """
     number, word = node.expressions
     axis = domain.period_axis
@@ -104,12 +103,12 @@ _CLOSE = 0.75
 
 
 def nearest_word(word: str) -> str:
-    """The word of SQL that is meant, most likely; '' where it is one, or like none."""
+    """The most likely word of SQL; '' if it is one already, or like none."""
     return _nearest(word, _SQL)
 
 
 def check_functions(root: exp.Expr, source: SqlText) -> None:
-    """Raise SqlError at a function that tells the time, or is most likely misspelt."""
+    """Raise SqlError at a function of the clock, or a misspelt one."""
     for node in root.find_all(exp.Anonymous, *_CLOCKS):
         if not isinstance(node, exp.Anonymous) or node.name.upper() in _TELL_TIME:
             raise source.refuse(NO_CLOCK, node, hint=LAST_PERIODS)

@@ -34,7 +34,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from qserver.query.grid import IntegerGrid
+from qserver.query.class_grid import IntegerGrid
 from qserver.records.charge import NANO
 from qserver.records.privacy import Privacy
 

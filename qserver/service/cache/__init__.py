@@ -2,5 +2,5 @@
 
 Questions and workloads that cost nothing are kept by what they depend on (`answers`), statements
 by the state that they were answered in (`statements`), smooth numbers (`smooth`) and those told by
-places in order (`order`) by the version of the history. `looks` finds such numbers aside.
+places in order (`quantiles`) by the version of the history. `looks` finds such numbers aside.
 """

@@ -11,7 +11,7 @@ from typing import Final
 
 from qserver.query.domain import Domain
 from qserver.query.requirement import Measure
-from qserver.query.sql.clauses import UNSAID, Exactness
+from qserver.query.sql.exactness import UNSAID, Exactness
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from qserver.answering.consistency import ConsistentWorkload
-from qserver.query.asking.looking import Ends
+from qserver.query.asking.after_looking import Ends
 from qserver.query.question import Question, Workload
 from qserver.query.sql.cells import (
     CellQuestions,
@@ -15,8 +15,8 @@ from qserver.query.sql.cells import (
     consistent_value,
     has_steps,
 )
-from qserver.query.sql.functions.function import FunctionOfSums
-from qserver.query.sql.tables.intervals import CellInterval
+from qserver.query.sql.functions.function_of_sums import FunctionOfSums
+from qserver.query.sql.tables.cell_intervals import CellInterval
 from qserver.records.answer import Answer, Offer, dearest
 from qserver.records.statement import joined
 from qserver.service.statement_answers import AnsweredCell

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 from qserver.query.sql.cells import CellValue, is_public
-from qserver.query.sql.functions.function import KnownPart
-from qserver.query.sql.shaping.choosing import InnerSelect, Values
+from qserver.query.sql.functions.function_of_sums import KnownPart
+from qserver.query.sql.shaping.inner_select import InnerSelect, Values
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.intervals import CellInterval
+from qserver.query.sql.tables.cell_intervals import CellInterval
 from qserver.service.inner.parts import Choice
 from qserver.service.statement_answers import AnsweredCell, CellReading, StatementAnswer
 

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from qserver.query.domain import Domain
 from qserver.query.sql.cells import StatementQuestions
-from qserver.query.sql.clauses import DEFAULT_CONFIDENCE, Exactness
+from qserver.query.sql.exactness import DEFAULT_CONFIDENCE, Exactness
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.shaping.choosing import Values
+from qserver.query.sql.shaping.inner_select import Values
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.relative import confidence_of
+from qserver.query.sql.tables.relative_length import confidence_of
 from qserver.query.sql.tables.unconfirmed import (
     UnconfirmedError,
     by_owner,
@@ -22,7 +22,8 @@ from qserver.query.sql.tables.unconfirmed import (
 )
 from qserver.service.cache.statements import StatementKey
 from qserver.service.service import Price, Service
-from qserver.service.without_spending import AsksStatements, not_spending
+from qserver.service.statement_tables import StatementTables
+from qserver.service.without_spending import not_spending
 
 _OF_CHOICE = Fraction(3, 20)
 """Part of what an interval may miss with that the choice of groups has."""
@@ -38,7 +39,7 @@ class Parts:
         statement: with the widest choices.
     """
 
-    statements: AsksStatements
+    statements: StatementTables
     service: Service
     asked: StatementKey
     statement: Statement

@@ -6,16 +6,17 @@ asked about them, too, as far as history does not know that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from qserver.errors import BudgetExhaustedError, InputError
-from qserver.query.sql.shape import PLAIN
+from qserver.query.sql.order_by import PLAIN
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError, stated
 from qserver.records.answer import JobStatus
 from qserver.service.ask import Idempotency
+from qserver.service.cache.statements import StatementKey
 from qserver.service.inner.choices import Told, around, is_told_beside
 from qserver.service.inner.parts import Choice, Parts
 from qserver.service.statement_answers import (
@@ -36,9 +37,12 @@ _NANO = 10**9
 
 @dataclass(frozen=True)
 class InnerSelects:
-    """One such statement, to be answered until `deadline`."""
+    """One such statement, to be answered until `deadline`; `answered` asks a part of it."""
 
     parts: Parts
+    answered: Callable[
+        [StatementKey, Statement, float, Idempotency | None], AnyStatement | JobStatus
+    ]
     deadline: float
     idempotency: Idempotency | None
 
@@ -141,9 +145,8 @@ class InnerSelects:
         Args:
             step: what tells its idempotency key apart. No key of a client holds a line end.
         """
-        statements, key = self.parts.statements, self._key(step)
-        wait_s = statements.left_s(self.deadline)
-        found = statements.answered(self.parts.asked, statement, wait_s=wait_s, idempotency=key)
+        wait_s, key = self.parts.statements.left_s(self.deadline), self._key(step)
+        found = self.answered(self.parts.asked, statement, wait_s, key)
         assert not isinstance(found, StatementExplanation)  # noqa: S101 - it does not explain
         return found
 

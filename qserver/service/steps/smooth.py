@@ -16,8 +16,8 @@ from qserver.inference.smooth.search import (
     rough_widths,
     widths_at_most,
 )
-from qserver.query.linear import LinearQuery
-from qserver.query.sql.clauses import least_base
+from qserver.query.linear_query import LinearQuery
+from qserver.query.sql.exactness import least_base
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.statistics.smooth import OfSeveral, Place, smooth_asked
 from qserver.service.steps.search import ROOM, SearchSteps

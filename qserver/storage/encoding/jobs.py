@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Literal, cast
 
 from qserver.errors import StoreCorruptError, StoreError
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, WorkloadAnswer
 from qserver.records.charge import on_domain
 from qserver.records.codec import By, plain, read
@@ -23,7 +23,7 @@ from qserver.records.history import (
 )
 from qserver.records.plan import Planned, PlannedRow, PlannedTable
 from qserver.records.privacy.noise_law import NoiseLaw
-from qserver.storage.encoding.sealed import ADVICE, reading, sealed, unsealed
+from qserver.storage.encoding.digests import ADVICE, reading, sealed, unsealed
 
 State = Literal["queued", "running", "done", "failed"]
 _STATES: dict[str, State] = {

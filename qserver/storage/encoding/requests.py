@@ -13,9 +13,9 @@ from itertools import count
 from typing import Any
 
 from qserver.errors import InputError
-from qserver.query.asking.looking import Looking
-from qserver.query.asking.reading import Reading
-from qserver.query.linear import query_from_document
+from qserver.query.asking.after_looking import Looking
+from qserver.query.asking.method_and_prior import Reading
+from qserver.query.linear_query import query_from_document
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement, measure_of
 from qserver.records.answer import Source

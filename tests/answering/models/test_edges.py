@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.answering.models.correlated import correlated
+from qserver.answering.models.correlations import correlated
 from qserver.answering.models.kinds.kind import Answered, Model, ModelKind
 from qserver.answering.models.kinds.marginal_tables import marginal_partition
 from qserver.answering.models.kinds.marginals_kind import MarginalsKind, read_scopes
 from qserver.answering.models.kinds.network_kind import NetworkKind, check_learnable
 from qserver.answering.models.kinds.reduced_history import MAX_ROWS, reduced_history
-from qserver.answering.models.kinds.wanted_tables import MAX_MARGINALS
+from qserver.answering.models.kinds.tables_to_buy import MAX_MARGINALS
 from qserver.errors import CapacityError, InputError, NetworkError
 from qserver.models.network.structure import Structure, structure_of_edges
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.charge import NANO

@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose
 
 from qserver.answering.models.kinds.marginals_kind import MarginalsKind
 from qserver.answering.models.kinds.reduced_history import reduced_history
-from qserver.answering.models.kinds.wanted_tables import RECORDS, n_records
+from qserver.answering.models.kinds.tables_to_buy import RECORDS, n_records
 from qserver.errors import CapacityError, InputError
+from qserver.query.class_grid import product_partition
 from qserver.query.domain import Attribute, Domain
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import Measurement, TableMeasurement

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import LinearConstraint, minimize
 
 from qserver.answering.models.kinds.marginals_kind import MarginalsKind
-from qserver.answering.models.kinds.merged_values import FIRST_SHARE, _runs, merged, shares, wide
+from qserver.answering.models.kinds.rare_values import FIRST_SHARE, _runs, merged, shares, wide
 from qserver.answering.models.kinds.reduced_history import reduced_history
 from tests.answering.models.test_marginals_kind import BANDS, DOMAIN, TRUTH, table
 

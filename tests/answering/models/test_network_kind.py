@@ -11,9 +11,9 @@ import pytest
 from qserver.answering.models.kinds.marginal_tables import marginal_partition, marginals
 from qserver.answering.models.kinds.network_kind import NetworkKind
 from qserver.errors import CapacityError, NetworkError
+from qserver.query.class_grid import product_partition
 from qserver.query.domain import Attribute, Domain
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.weights import Weights, indicator
 from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement, TableMeasurement

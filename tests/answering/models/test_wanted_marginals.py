@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 from qserver.answering.models.kinds.kind import marginals_work
 from qserver.answering.models.kinds.marginals_kind import MarginalsKind, read_scopes
-from qserver.answering.models.kinds.wanted_tables import (
+from qserver.answering.models.kinds.tables_to_buy import (
     best_prices,
     candidates,
 )

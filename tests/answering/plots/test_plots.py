@@ -163,15 +163,14 @@ def test_names_are_text_never_markup() -> None:
 
 
 def test_text_and_axes_take_the_colour_of_the_page() -> None:
-    """Nothing is black or white but the background of a standalone file."""
-    inside = svg_of(chart(), standalone=False)
-    assert "<style>" not in inside
-    assert set(re.findall(r'(?:fill|stroke)="([^"]+)"', inside)) == {
+    """Nothing is black or white but the background."""
+    drawn = svg_of(chart())
+    assert set(re.findall(r'(?:fill|stroke)="([^"]+)"', drawn)) == {
         "currentColor",
         "none",
         *COLOURS[:4],
     }
-    assert "prefers-color-scheme:dark" in svg_of(chart())
+    assert "prefers-color-scheme:dark" in drawn
 
 
 def contrast(colour: str, ground: str) -> float:

@@ -10,7 +10,7 @@ import pytest
 
 from qserver.answering.plots.figures import tracing_chart
 from qserver.errors import InputError
-from qserver.models.network.learning.learn import choose_tables
+from qserver.models.network.learning.allocations import choose_tables
 from qserver.models.network.structure import IndependentNumbers, table_complexity
 from qserver.models.tracing.attack import Roc, SampleEstimate
 from qserver.models.tracing.bound import PrivacyCap, ReleaseGate, TracingBound
@@ -35,7 +35,7 @@ def attacked() -> TracingReport:
     rng = np.random.default_rng(1)
     roc = Roc(rng.normal(1, 1, 50), rng.normal(0, 1, 50))
     effects = (MeasuredEffect(StructurePart("a"), SampleEstimate(0.1, 0.01)),)
-    return report(gate=ReleaseGate(0.05, 0.05)).with_attack(roc, effects, private=True)
+    return report(gate=ReleaseGate(0.05, 0.05)).with_attack(roc, effects)
 
 
 @pytest.mark.parametrize(("release", "numbers"), [("model", 6), ("tables", 7)])

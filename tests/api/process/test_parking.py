@@ -21,9 +21,9 @@ import pytest
 
 from qserver.api.process.parking import ParkingWorker, _Joined
 from qserver.records.charge import NANO
+from qserver.service.parking import Visit
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
-from qserver.service.visits import Visit
 from tests.api.calls import Caller, Reply, assert_problem
 from tests.api.test_http_gunicorn import TIMEOUT_S, Server, _environ_for, _gunicorn
 from tests.deployment import Deployment

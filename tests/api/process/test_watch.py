@@ -9,7 +9,7 @@ from collections.abc import Collection
 import pytest
 
 from qserver.api.process.parking import JobWatch
-from qserver.service.visits import Parked, Visit
+from qserver.service.parking import Parked, Visit
 
 PATIENCE_S = 60.0
 

@@ -64,7 +64,6 @@ def endurance() -> str:
         name="A deployment over its questions",
         text="Memory, times of answers, disk and times after a start against the number of "
         "questions that were asked of ten datasets.",
-        standalone=True,
     )
 
 

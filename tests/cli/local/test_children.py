@@ -126,7 +126,7 @@ def test_a_taken_port_is_refused_by_its_number() -> None:
 
 @pytest.mark.parametrize("host", ["203.0.113.7", "no host", "::zz"])
 def test_a_host_that_is_not_ours_is_refused_by_its_name(host: str) -> None:
-    with pytest.raises(ConfigError, match="`host` must be open to us"):
+    with pytest.raises(ConfigError, match="`host` must be accessible"):
         listen(host, 0)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from qserver.inference.limits import MAX_ROWS
 from qserver.inference.rows.blue import Combinations
-from qserver.inference.rows.play import Polished
+from qserver.inference.rows.factors import Polished
 from qserver.inference.rows.refinement import Weights
-from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
-from qserver.query.linear import LinearQuery
+from qserver.inference.rows.rows_in_play import RowsInPlay
+from qserver.query.linear_query import LinearQuery
 from qserver.records.dataset import MOST_RECORDS
 from qserver.records.history import Measurement
 

@@ -18,8 +18,8 @@ from qserver.inference.corners import base
 from qserver.inference.corners.vectors import CornerNames
 from qserver.inference.rows import rows_in_play
 from qserver.inference.rows.blue import Combinations
-from qserver.inference.rows.play import Play
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.inference.rows.factors import Play
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.weights import indicator, interval
 from qserver.records.history import Measurement
 from tests.benchmarks.workloads import QuerySource, measurements_of

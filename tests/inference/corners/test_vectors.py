@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.inference.corners.vectors import MOST_CORNERS, CornerNames, CornerVector
-from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.inference.corners.vectors import CornerNames, CornerVector
+from qserver.inference.limits import MOST_CORNERS
+from qserver.query.linear_query import LinearQuery, linear_query, total_query
 from qserver.query.weights import indicator, interval
 from tests.inference.histories import random_query
 from tests.query.dense_weights import scaled_weights

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from qserver.inference.rows.blue import Combinations
-from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.query.linear_query import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
 from qserver.records.history import Measurement

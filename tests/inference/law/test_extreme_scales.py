@@ -26,7 +26,7 @@ from qserver.inference.law.evaluator import (
 )
 from qserver.inference.law.joint import JointErrors
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.law.moments import Moments
+from qserver.inference.law.moment_function import Moments
 from tests.reference.convolution import Convolution
 from tests.sweeps import examples
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from qserver.inference.law import contour
 from qserver.inference.law.contour import ContourLaw, tail_error
 from qserver.inference.law.hyperbola import Hyperbola, Nodes, Quadrature, SaddleGrid
-from qserver.inference.law.moments import ComplexArray, Moments
+from qserver.inference.law.moment_function import ComplexArray, Moments
 
 SCALES = {
     "pair": np.array([1.0, 0.3]),

@@ -13,7 +13,7 @@ from qserver.errors import RequirementError
 from qserver.inference.estimate import Posterior
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.law.normal_sum import NormalSum, sum_of
-from qserver.inference.rows.tail import safe_half_width, safe_half_width_of_tail
+from qserver.inference.rows.shortest_interval import safe_half_width, safe_half_width_of_tail
 from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE
 
 SCALES = np.array([3.0, 4.0, 12.0, 0.0])  # of deviation 13

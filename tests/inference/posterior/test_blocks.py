@@ -10,8 +10,8 @@ import pytest
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior import cells_as_rows, posteriors
 from qserver.inference.posterior.cells_as_rows import Blocks
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.charge import NANO

@@ -7,15 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from qserver.inference.disagreement.error_law import law_given
+from qserver.inference.disagreement.finest_table import Beside, by_finest
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.given.finest import Beside, by_finest
-from qserver.inference.given.law_given import law_given
-from qserver.inference.posterior.by_rows import CellsAndRows
 from qserver.inference.posterior.cells_as_rows import MOST_CELLS, finest_and_others
-from qserver.inference.posterior.given_posterior import Stated
+from qserver.inference.posterior.disagreeing_rows import Stated
+from qserver.inference.posterior.row_posterior import CellsAndRows
 from qserver.inference.reach import Reach
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import Weights, interval
 from qserver.records.history import AnyMeasurement, TableMeasurement

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from qserver.inference.disagreement.error_law import law_given
+from qserver.inference.disagreement.table_of_law import TableOfLaw
 from qserver.inference.estimate import Posterior
-from qserver.inference.given.law_given import law_given
-from qserver.inference.given.table_of_law import TableOfLaw
-from qserver.inference.posterior.by_method import ContradictedPriorError, CutPosterior
-from qserver.inference.posterior.given_posterior import GivenPosterior
-from tests.inference.given.references import TWO_HALVES, cdf_by_grid, repeated
+from qserver.inference.posterior.disagreeing_rows import GivenPosterior
+from qserver.inference.posterior.method_and_prior import ContradictedPriorError, CutPosterior
+from tests.inference.disagreement.references import TWO_HALVES, cdf_by_grid, repeated
 from tests.sweeps import share
 
 SCALES = [1.0, 0.5, 0.2]

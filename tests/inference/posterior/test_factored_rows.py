@@ -11,14 +11,14 @@ from functools import partial
 import numpy as np
 import pytest
 
+from qserver.inference.disagreement.error_law import ENOUGH
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.estimate import Posterior
-from qserver.inference.given.law_given import ENOUGH
-from qserver.inference.posterior.by_rows import Wanted, _Least, stated
 from qserver.inference.posterior.cells_as_rows import NearPeriods
 from qserver.inference.posterior.posteriors import AsTheyAre
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery, linear_query, total_query
+from qserver.inference.posterior.row_posterior import Wanted, _Least, stated
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.dataset import MOST_RECORDS

@@ -10,8 +10,8 @@ import pytest
 
 from qserver.errors import RequirementError
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.posterior.given_posterior import AnyPosterior
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.inference.posterior.disagreeing_rows import AnyPosterior
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from tests.inference.histories import measured

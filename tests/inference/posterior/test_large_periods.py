@@ -12,9 +12,9 @@ import pytest
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.estimate import CredibleInterval
 from qserver.inference.posterior.cells_as_rows import MOST_CELLS, SummedCells
-from qserver.inference.posterior.given_posterior import Stated
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.inference.posterior.disagreeing_rows import Stated
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement

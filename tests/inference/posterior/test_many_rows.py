@@ -9,16 +9,16 @@ import pytest
 from scipy.sparse import csr_array
 
 from qserver.inference.arrays import FloatArray
+from qserver.inference.disagreement.error_law import law_given
+from qserver.inference.disagreement.known_sums import ManyRows
+from qserver.inference.disagreement.normal_law import ByBasis, BySums, NormalLaw, Sites, WithFree
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.given.known_sums import ManyRows
-from qserver.inference.given.law_given import law_given
-from qserver.inference.given.normal import ByBasis, BySums, NormalLaw, Sites, WithFree
-from qserver.inference.posterior.given_posterior import Stated
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.inference.posterior.disagreeing_rows import Stated
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import Measurement
-from tests.inference.given.references import Design
+from tests.inference.disagreement.references import Design
 from tests.inference.histories import STEP, measured
 
 SIZE = 24

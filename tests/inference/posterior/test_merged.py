@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from qserver.inference.engine import InferenceEngine
+from qserver.inference.limits import MOST_MERGED
 from qserver.inference.posterior import posteriors
-from qserver.inference.posterior.cells_as_rows import MOST_MERGED, Merging, merged_rows
+from qserver.inference.posterior.cells_as_rows import Merging, merged_rows
 from qserver.inference.reach import Reach
-from qserver.query.grid import ProductPartition, product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.class_grid import ProductPartition, product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, TableMeasurement

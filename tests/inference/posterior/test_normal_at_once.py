@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from qserver.inference.disagreement.known_sums import Together
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.given.known_sums import Together
-from qserver.inference.posterior.at_once import normal_factor
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.inference.posterior.simultaneous import normal_factor
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
 from qserver.records.history import GaussianMeasurement

@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import pytest
 
+from qserver.inference.disagreement.error_law import ENOUGH
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.given.law_given import ENOUGH
-from qserver.inference.posterior.by_rows import Wanted
-from qserver.inference.posterior.given_posterior import Stated
+from qserver.inference.posterior.disagreeing_rows import Stated
 from qserver.inference.posterior.posteriors import AsTheyAre
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.inference.posterior.row_posterior import Wanted
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from qserver.errors import EvaluationError
+from qserver.inference.disagreement.error_law import law_given
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.given.law_given import law_given
-from qserver.inference.posterior.by_rows import Wanted, stated
-from qserver.inference.posterior.given_posterior import GivenPosterior, Stated
-from qserver.inference.rows.play import Play
-from qserver.query.grid import ProductPartition, product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.inference.posterior.disagreeing_rows import GivenPosterior, Stated
+from qserver.inference.posterior.row_posterior import Wanted, stated
+from qserver.inference.rows.factors import Play
+from qserver.query.class_grid import ProductPartition, product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
-from tests.inference.given.references import Design
+from tests.inference.disagreement.references import Design
 from tests.inference.histories import STEP, dense, measured
 
 SIZES = (4, 3)
@@ -267,14 +267,14 @@ def test_where_floats_fail_the_law_of_the_error_is_stated(
     def fails(*_args: object, **_more: object) -> None:
         raise fault
 
-    monkeypatch.setattr("qserver.inference.posterior.by_rows.law_given", fails)
+    monkeypatch.setattr("qserver.inference.posterior.row_posterior.law_given", fails)
     assert _stated(three_counts, _rows(0, 10)).statement.law == "estimator"
 
 
 def test_a_law_with_a_large_error_is_not_stated(
     three_counts: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qserver.inference.posterior.by_rows._ROUGHEST", 1e-9)
+    monkeypatch.setattr("qserver.inference.posterior.row_posterior._ROUGHEST", 1e-9)
     assert _stated(three_counts, _rows(0, 10)).statement.law == "estimator"
 
 
@@ -296,5 +296,5 @@ def test_a_posterior_is_found_once_for_one_history(
     three_counts: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = _stated(three_counts, _rows(0, 10))
-    monkeypatch.setattr("qserver.inference.posterior.by_rows.law_given", None)
+    monkeypatch.setattr("qserver.inference.posterior.row_posterior.law_given", None)
     assert _stated(three_counts, _rows(0, 10)) is first

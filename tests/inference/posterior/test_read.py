@@ -11,10 +11,10 @@ import pytest
 from qserver.errors import InputError
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.estimate import Posterior
-from qserver.inference.posterior.by_method import AsRead, ContradictedPriorError, read
-from qserver.inference.posterior.given_posterior import Stated
-from qserver.query.asking.reading import Prior, Reading
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.inference.posterior.disagreeing_rows import Stated
+from qserver.inference.posterior.method_and_prior import AsRead, ContradictedPriorError, read
+from qserver.query.asking.method_and_prior import Prior, Reading
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records import codec

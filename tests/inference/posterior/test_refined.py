@@ -13,8 +13,8 @@ from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior.cells_as_rows import merged_rows
 from qserver.inference.reach import Reach
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import Measurement, TableMeasurement

@@ -7,7 +7,7 @@ import pytest
 
 from qserver.inference.rows.blue import Combinations, Noise
 from qserver.inference.rows.refinement import CombinedProblem
-from qserver.inference.rows.tail import TailProblem
+from qserver.inference.rows.shortest_interval import TailProblem
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.estimate import RowEstimate
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import Weights, interval
 from tests.inference.histories import measured

@@ -17,7 +17,7 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.rows.blue import NEW
 from qserver.inference.rows.refinement import WaterFill
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
 from qserver.records.history import Estimator, Measurement

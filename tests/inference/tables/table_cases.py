@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
-from qserver.inference.tables.tables import MeasuredTables
-from qserver.query.linear import LinearQuery
+from qserver.inference.tables.measured_tables import MeasuredTables
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.history import Measurement, TableMeasurement
 from tests.inference.histories import STEP

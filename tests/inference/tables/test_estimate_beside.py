@@ -10,10 +10,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.tables.answer import WeightedRow
 from qserver.inference.tables.blocks.pattern import BlockKey
-from qserver.inference.tables.tables import MeasuredTables
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.inference.tables.measured_tables import MeasuredTables
+from qserver.inference.tables.weights import WeightedRow
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, Estimator, Measurement, TableMeasurement

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.inference.rows.tail import safe_half_width
-from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.rows.shortest_interval import safe_half_width
+from qserver.inference.tables.blocks.nested_partitions import regular_chain, single_values
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM
 from qserver.inference.tables.blocks.pattern import Lattice
-from qserver.inference.tables.tables import MeasuredTables
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query, total_query
+from qserver.inference.tables.measured_tables import MeasuredTables
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import Measurement, TableMeasurement

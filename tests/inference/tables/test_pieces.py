@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.tables.tables import MeasuredTables
-from qserver.query.grid import ProductPartition, product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.inference.tables.measured_tables import MeasuredTables
+from qserver.query.class_grid import ProductPartition, product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import indicator, interval
 from qserver.records.history import TableMeasurement

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qserver.inference.rows.tail import safe_half_width
-from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.rows.shortest_interval import safe_half_width
+from qserver.inference.tables.blocks.nested_partitions import regular_chain, single_values
 from qserver.inference.tables.blocks.pattern import Lattice
-from qserver.inference.tables.tables import MeasuredTables
-from qserver.query.linear import linear_query
+from qserver.inference.tables.measured_tables import MeasuredTables
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import Measurement, TableMeasurement

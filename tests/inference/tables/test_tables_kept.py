@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from qserver.errors import InputError
-from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.tables.blocks.nested_partitions import regular_chain, single_values
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
-from qserver.inference.tables.tables import MeasuredTables
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.inference.tables.measured_tables import MeasuredTables
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query
 from qserver.query.weights import indicator, interval
 from qserver.records.history import TableMeasurement
 from tests.inference.histories import NANO, STEP

@@ -12,13 +12,13 @@ from math import expm1, log1p
 from typing import Protocol
 
 from qserver.errors import NetworkError
-from qserver.models.network.learning.estimation import NoisyTable, Scope, TablePrice, scope_of
-from qserver.models.network.learning.learn import (
+from qserver.models.network.learning.allocations import (
     ALLOCATIONS,
     Allocation,
     one_step_network,
     one_step_prices,
 )
+from qserver.models.network.learning.estimation import NoisyTable, Scope, TablePrice, scope_of
 from qserver.models.network.learning.paper_methods import (
     SAMPLING_RATE,
     StageOne,

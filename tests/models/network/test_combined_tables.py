@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from qserver.errors import NetworkError
+from qserver.models.network.learning.allocations import (
+    choose_tables,
+    family_weights,
+    maximal_families,
+)
 from qserver.models.network.learning.estimation import (
     CombinedTables,
     NoisyTable,
     Scope,
     TablePrice,
     n_cells,
-)
-from qserver.models.network.learning.learn import (
-    choose_tables,
-    family_weights,
-    maximal_families,
 )
 from qserver.models.network.structure import Structure, Variable
 from tests.benchmarks.published_networks import NAMES, published

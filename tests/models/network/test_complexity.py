@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from qserver.answering.models.kinds.network_kind import MAX_SUBSETS
-from qserver.models.network.learning.estimation import Scope
-from qserver.models.network.learning.learn import (
+from qserver.models.network.learning.allocations import (
     MAX_CHOICE_SIZE,
     choose_tables,
     maximal_families,
     most_numbers_chosen,
 )
+from qserver.models.network.learning.estimation import Scope
 from qserver.models.network.structure import (
     IndependentNumbers,
     Structure,
@@ -126,7 +126,7 @@ def test_no_choice_of_tables_tells_more_than_its_bound(
     seed: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All groupings of the maximal families whose merged tables have few enough cells."""
-    monkeypatch.setattr("qserver.models.network.learning.learn.MAX_MERGED_CELLS", most)
+    monkeypatch.setattr("qserver.models.network.learning.allocations.MAX_MERGED_CELLS", most)
     structure = random_structure(np.random.default_rng(seed), 6)
     sizes, numbers = structure.sizes, []
     for groups in groupings(list(maximal_families(structure))):

@@ -11,18 +11,18 @@ import pytest
 from scipy import integrate
 
 from qserver.errors import NetworkError
+from qserver.models.network.learning.allocations import (
+    ALLOCATIONS,
+    Allocation,
+    family_weights,
+    one_step_prices,
+)
 from qserver.models.network.learning.estimation import (
     CombinedTables,
     KnownTotals,
     NoisyTable,
     network_from_tables,
     posterior_counts,
-)
-from qserver.models.network.learning.learn import (
-    ALLOCATIONS,
-    Allocation,
-    family_weights,
-    one_step_prices,
 )
 from qserver.models.network.learning.paper_methods import (
     consistent,

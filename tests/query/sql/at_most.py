@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from qserver.answering.order import OrderOf
+from qserver.answering.quantiles import OrderOf
 from qserver.answering.smooth import SmoothOf
 from qserver.inference.smooth.search import widths_at_most
 from qserver.query.sql.cells import StatementQuestions, asked
-from qserver.query.sql.clauses import least_base
+from qserver.query.sql.exactness import least_base
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.statistics.smooth import Place, order_asked, order_at_once, smooth_asked
 

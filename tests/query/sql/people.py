@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 

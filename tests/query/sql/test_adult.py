@@ -14,9 +14,9 @@ import pytest
 
 from qserver.cli.local.demo import adult_csv, adult_domain
 from qserver.query.domain import Attribute
-from qserver.query.files import load_domain
-from qserver.query.linear import LinearQuery
-from qserver.query.sql.functions.function import KnownPart
+from qserver.query.domain_loading import load_domain
+from qserver.query.linear_query import LinearQuery
+from qserver.query.sql.functions.function_of_sums import KnownPart
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
 

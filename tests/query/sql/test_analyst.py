@@ -16,7 +16,7 @@ import pytest
 
 from qserver.cli.local.demo import adult_domain
 from qserver.errors import SqlError
-from qserver.query.files import load_domain
+from qserver.query.domain_loading import load_domain
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.query.sql.tables.unconfirmed import stated

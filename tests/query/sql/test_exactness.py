@@ -10,8 +10,8 @@ import pytest
 
 from qserver.errors import SqlError
 from qserver.query.sql.cells import asked
-from qserver.query.sql.clauses import UNSAID, Exactness
-from qserver.query.sql.tables.relative import KnownSum, RelativeTarget, relatives
+from qserver.query.sql.exactness import UNSAID, Exactness
+from qserver.query.sql.tables.relative_length import KnownSum, RelativeTarget, relatives
 from tests.query.sql.at_most import at_most
 from tests.query.sql.people import read
 from tests.query.sql.stepwise import Part

@@ -16,7 +16,7 @@ from qserver.query.domain_file import domain_from_document
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Ratio, Sum
 from qserver.query.sql.values.expression_values import regions_of
-from qserver.query.sql.values.grid import MOST_POINTS
+from qserver.query.sql.values.point_values import MOST_POINTS
 from tests.query.sql.people import AGES, read
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from qserver.errors import SqlError
-from qserver.query.sql.functions.function import KnownPart
-from qserver.query.sql.shape import Compare, Every, Shape, SortKey
-from qserver.query.sql.shaping.choosing import InnerSelect, Values
+from qserver.query.sql.functions.function_of_sums import KnownPart
+from qserver.query.sql.order_by import Compare, Every, Shape, SortKey
+from qserver.query.sql.shaping.inner_select import InnerSelect, Values
 from qserver.query.sql.statement import Statement
 from tests.query.sql.people import read
 

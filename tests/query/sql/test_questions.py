@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from qserver.errors import SqlError
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.query.sql.cells import StatementQuestions, cell_value, consistent_value
 from qserver.query.sql.statement import Ratio
 from qserver.query.sql.statistics.smooth import QuotientOf
-from qserver.query.sql.tables.intervals import (
+from qserver.query.sql.tables.cell_intervals import (
     CellInterval,
     centred,
     quotient_interval,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from qserver.errors import CapacityError
-from qserver.query.asking.looking import Selection
-from qserver.query.sql.functions.function import Combined, KnownPart
+from qserver.query.asking.after_looking import Selection
+from qserver.query.sql.functions.function_of_sums import Combined, KnownPart
 from qserver.query.sql.statement import Ratio, Sum
 from tests.query.sql.people import People, read
 

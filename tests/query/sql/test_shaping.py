@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query.asking.looking import Selection
+from qserver.query.asking.after_looking import Selection
 from qserver.query.domain_file import domain_from_document
-from qserver.query.sql.functions.function import Combined
+from qserver.query.sql.functions.function_of_sums import Combined
+from qserver.query.sql.order_by import PLAIN, Compare, Every, Shape, SortKey
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.shape import PLAIN, Compare, Every, Shape, SortKey
 from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.statement import Ratio, Sum
 from tests.query.sql.people import People, read

@@ -10,7 +10,7 @@ import pytest
 from qserver.cli.local.demo import adult_domain
 from qserver.errors import SqlError
 from qserver.query.domain_file import domain_from_document
-from qserver.query.files import load_domain
+from qserver.query.domain_loading import load_domain
 from qserver.query.sql.parser import MAX_CELLS, parse_statement
 from qserver.query.sql.text import MAX_CHARACTERS
 from qserver.query.sql.tokens import MAX_NESTING, MAX_TOKENS

@@ -18,9 +18,9 @@ import pytest
 
 from qserver.errors import SqlError
 from qserver.query.domain_file import domain_from_document
-from qserver.query.linear import LinearQuery
-from qserver.query.sql.functions.calculated import at_once
-from qserver.query.sql.functions.function import Combined, KnownPart
+from qserver.query.linear_query import LinearQuery
+from qserver.query.sql.functions.arithmetic import at_once
+from qserver.query.sql.functions.function_of_sums import Combined, KnownPart
 from qserver.query.sql.functions.quantile import MOST_THRESHOLDS
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Cell, Row, Statement, Sum

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from qserver.errors import SqlError
-from qserver.query.sql.shaping.units import COUNTS, PURE, Unit
+from qserver.query.sql.shaping.units_of_measure import COUNTS, PURE, Unit
 from qserver.query.sql.tables.unconfirmed import stated, unconfirmed
 from tests.query.sql.people import read
 

@@ -19,7 +19,7 @@ from qserver.answering.decide import Free, decide
 from qserver.cli.local.demo import adult_domain
 from qserver.errors import QServerError
 from qserver.query.domain_file import domain_from_document
-from qserver.query.linear import linear_query
+from qserver.query.linear_query import linear_query
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator, interval

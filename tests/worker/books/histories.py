@@ -18,10 +18,10 @@ import mpmath
 
 from qserver.errors import QServerError
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.neighbours import ByPeriod, Neighbours
+from qserver.ledger.one_person import ByPeriod, Neighbours
 from qserver.ledger.population import PopulationLoss, pair
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import from_points
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
@@ -43,7 +43,7 @@ from worker.journal.records import (
     Reserved,
     write_line,
 )
-from worker.spending.live import Live, Origin
+from worker.spending.answers_in_force import Live, Origin
 from worker.spending.measure import in_turn
 
 LIMIT = 900 * 10**9

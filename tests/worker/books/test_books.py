@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from qserver.query.grid import product_partition
+from qserver.query.class_grid import product_partition
 from qserver.query.primitive import primitive
 from qserver.records.codec import plain
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from tests.worker.books.campaign import play
 from tests.worker.books.histories import STEP, JournalFile
 from worker.books.accountant import NOT_VERIFIED, VERIFIED, Accountant, heaviest
-from worker.books.lines import BookFaultError, UnknownFactsError
+from worker.books.journal_lines import BookFaultError, UnknownFactsError
 from worker.books.losses import sample_loss
 from worker.journal import records
 from worker.journal.records import (

@@ -14,15 +14,15 @@ import qserver.ledger.cell_ledger as ledger
 from qserver.errors import MeasurementError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.composition import Flat, dues
-from qserver.ledger.neighbours import ByPeriod, Neighbours
+from qserver.ledger.one_person import ByPeriod, Neighbours
 from qserver.ledger.population import PopulationLoss, pair
 from qserver.records.charge import AnyCharge, OpaqueCharge, TableCharge
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable
 from tests.worker.books import histories
 from tests.worker.books.campaign import play
 from tests.worker.books.histories import Numbering, Town
-from worker.books.lines import BookFaultError
-from worker.spending.live import Live, Origin
+from worker.books.journal_lines import BookFaultError
+from worker.spending.answers_in_force import Live, Origin
 
 pytestmark = [
     pytest.mark.promise(

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
 from qserver.records.plan import PlannedRow, PlannedTable
 from tests.worker.books.histories import STEP
 from tests.worker.books.test_books import SIZES, Hand, row, table
 from worker.books.accountant import NOT_VERIFIED, VERIFIED
-from worker.books.lines import BookFaultError
+from worker.books.journal_lines import BookFaultError
 
 
 def hand_of(path: Path, *, k: int, m: int, keeps: int = 0, relation: str = "add-remove") -> Hand:

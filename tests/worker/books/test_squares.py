@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.sealed_periods import on_periods
 from qserver.records.charge import Charge, TableCharge
@@ -28,7 +28,7 @@ from tests.worker.books.histories import STEP
 from tests.worker.books.test_books import SIZES, Hand, row, table
 from worker.books import account
 from worker.books.accountant import NOT_VERIFIED, VERIFIED
-from worker.books.lines import BookFaultError
+from worker.books.journal_lines import BookFaultError
 from worker.journal.records import LimitRaised
 
 pytestmark = pytest.mark.promise(
@@ -290,7 +290,7 @@ def test_a_population_has_one_kind_of_privacy(tmp_path: Path) -> None:
 
 
 def test_a_row_of_too_many_terms_is_not_verified(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("worker.books.functions._MOST_SQUARED", 1)
+    monkeypatch.setattr("worker.books.cell_functions._MOST_SQUARED", 1)
     hand = hand_of(tmp_path / "j")
     two = linear_query(
         SIZES, [(1, {0: scaled_weights([1, 2, 0])}), (1, {1: scaled_weights([1, 3])})]

@@ -15,15 +15,15 @@ import pytest
 from qserver.errors import QServerError, StoreCorruptError, StoreError
 from qserver.records.answer import JobStatus
 from qserver.records.claim import claims_from_plain
+from qserver.storage.encoding.digests import PAID, sealed, sealed_fields, unsealed
 from qserver.storage.encoding.requests import Reservation
-from qserver.storage.encoding.sealed import PAID, sealed, sealed_fields, unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from worker.owner.checks import audit
 from worker.owner.checks.population import WorkerFinding
-from worker.spending.group import ahead, spends
+from worker.spending.group import planner, spends
 from worker.spending.reservation import reservation_of
 
 pytestmark = [
@@ -222,7 +222,7 @@ def test_an_undercharge_by_the_ledger_is_refused(
         after = found.before.after(found.after.share_nano - 1)
         return replace(found, after=after)
 
-    monkeypatch.setattr(ahead, "reservation_of", cheaper)
+    monkeypatch.setattr(planner, "reservation_of", cheaper)
     assert "a person loses" in refused(town, caplog)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from qserver.errors import DomainError
 from qserver.query.domain_file import domain_from_document, domain_to_document
-from qserver.query.files import BLANKS, domain_of_new
+from qserver.query.domain_loading import BLANKS, domain_of_new
 from tests.worker.private.reading import codes_in_order
 from worker.coding.names import name_sql
 

@@ -11,8 +11,8 @@ import pytest
 
 import qserver.ledger.cell_ledger as ledger
 from qserver.ledger.composition import dues
-from qserver.records.audit_chain import relinked
 from qserver.records.charge import AnyCharge
+from qserver.records.digest_links import relinked
 from qserver.storage.audit_check import AuditCheck, AuditExport, check_export
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
@@ -20,7 +20,7 @@ from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.worker.crashes import die_at
 from tests.worker.forge import forge_end_of_charges, forge_ledger
-from worker.books.lines import UnknownFactsError
+from worker.books.journal_lines import UnknownFactsError
 from worker.cli import main
 from worker.owner.checks.audit import audit
 from worker.spending.bookkeeper import Bookkeeper

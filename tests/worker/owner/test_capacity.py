@@ -10,7 +10,7 @@ import pytest
 
 from qserver.client import DatasetInfo
 from qserver.errors import ConfigError
-from qserver.query.grid import product_partition
+from qserver.query.class_grid import product_partition
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import PlannedTable
 from qserver.storage.store import Store

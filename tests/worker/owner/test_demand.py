@@ -22,10 +22,10 @@ from qserver.storage.keys import Keys
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment, write_people
 from worker.owner.attach import AttachRequest, attach
-from worker.owner.attached_line import demand_of
 from worker.owner.checks.audit import examine
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest
+from worker.owner.snapshot_line import demand_of
 
 pytestmark = [
     pytest.mark.promise(

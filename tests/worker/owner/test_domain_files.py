@@ -16,8 +16,8 @@ import pytest
 from qserver.query.domain_file import domain_from_document
 from qserver.query.domain_keys import domain_schema
 from worker.cli import main
+from worker.owner.domains.check import Seen, kind_of_type
 from worker.owner.domains.draft import attribute_name, draft_text
-from worker.owner.domains.fitting import Seen, kind_of_type
 from worker.private.registry import Registry
 from worker.sources.source import Column
 

@@ -16,7 +16,7 @@ from tests.growing import Growing, Row, week
 from tests.worker.private.reading import KEY
 from worker.cli import main
 from worker.coding.tally import LostColumnError
-from worker.owner.arrivals.append import AppendRequest, append
+from worker.owner.arrivals.sealing import AppendRequest, append
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 from worker.private.snapshot import Snapshot, read_snapshot

@@ -12,7 +12,7 @@ import pytest
 from qserver.errors import StoreCorruptError
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.storage.audit_check import AuditCheck, AuditExport, check_export
-from qserver.storage.encoding.sealed import unsealed
+from qserver.storage.encoding.digests import unsealed
 from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store

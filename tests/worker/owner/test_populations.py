@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import BudgetExhaustedError, ConfigError, QServerError
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus

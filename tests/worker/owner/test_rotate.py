@@ -20,7 +20,7 @@ from qserver.errors import (
 from qserver.records.answer import JobStatus
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import HistoryRow
-from qserver.storage.encoding.sealed import meta_text, sealed_fields
+from qserver.storage.encoding.digests import meta_text, sealed_fields
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient

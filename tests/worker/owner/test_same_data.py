@@ -20,7 +20,7 @@ from worker.journal.records import Attached
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import detach
 from worker.owner.rotate import RotateRequest
-from worker.private.content import Content
+from worker.private.content_digests import Content
 
 pytestmark = [
     pytest.mark.promise(

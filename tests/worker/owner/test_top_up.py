@@ -9,7 +9,7 @@ import pytest
 
 from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, StoreBehindError
 from qserver.ledger.noise_step import lattice_step
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.query.primitive import primitive
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient

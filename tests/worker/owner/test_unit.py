@@ -15,15 +15,15 @@ import pytest
 from qserver.client.results import DatasetInfo
 from qserver.config import Settings
 from qserver.errors import ConfigError, DomainError, StoreCorruptError
-from qserver.ledger.neighbours import ByPeriod, neighbours_of
+from qserver.ledger.one_person import ByPeriod, neighbours_of
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 from qserver.records.charge import Relation
 from qserver.records.codec import read
 from qserver.records.dataset import DatasetMeta
-from qserver.records.people import Words
+from qserver.records.declared_unit import Words
 from qserver.records.unit import THE_PERSON, Unit
-from qserver.storage.encoding.sealed import sealed
+from qserver.storage.encoding.digests import sealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
@@ -31,10 +31,10 @@ from tests.deployment import Deployment
 from tests.sweeps import share
 from worker.books.accountant import Accountant
 from worker.cli import main
-from worker.owner import attached_line
+from worker.owner import snapshot_line
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
-from worker.owner.attached_line import plain_facts
 from worker.owner.checks.audit import audit
+from worker.owner.snapshot_line import plain_facts
 from worker.private.registry import Registry, RegistryEntry
 
 WEEK = {"name": "week", "kind": "period", "every": "week", "first": "2024-W10", "count": 4}
@@ -377,7 +377,7 @@ def test_a_journal_whose_numbers_are_not_its_units_is_refused_by_the_books(
     """As an earlier version wrote it: the unit, and numbers that charge for one record."""
     with monkeypatch.context() as patch:
         patch.setattr(
-            attached_line,
+            snapshot_line,
             "plain_facts",
             lambda meta: {
                 "records_per_person": 1,

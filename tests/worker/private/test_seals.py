@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment, write_people
 from tests.worker.earlier import attaching_without_seals
 from tests.worker.private.reading import KEY, codes_in_order, snapshot_of
@@ -23,7 +23,7 @@ from worker.owner.changes import detach
 from worker.owner.checks.audit import examine
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private import seal_file as seal
-from worker.private.entry import sealed_table
+from worker.private.present_content import sealed_table
 from worker.private.seal_file import PackedRows, fingerprint_of_table, open_seal
 
 TOTAL = total_query(PEOPLE.sizes)

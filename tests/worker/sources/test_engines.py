@@ -42,7 +42,7 @@ from worker.private.registry import Registry
 from worker.private.snapshot import read_records
 from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address
-from worker.sources.opening import open_source
+from worker.sources.kinds import open_source
 
 pytestmark = pytest.mark.engines
 PERSON = PersonRule("person", 4, PeriodRule(3, 2, 4))

@@ -16,7 +16,7 @@ from qserver.errors import ConfigError, PrivateDataError
 from worker.private.spark_place import SparkPlace
 from worker.sources.address import Address
 from worker.sources.files import CsvFile
-from worker.sources.opening import open_source
+from worker.sources.kinds import open_source
 
 CASES = Path(__file__).parents[2] / "data" / "files"
 NAMES = [

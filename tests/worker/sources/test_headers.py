@@ -11,7 +11,7 @@ import pytest
 
 from qserver.errors import ConfigError, PrivateDataError
 from qserver.query.domain_file import domain_from_document
-from qserver.query.files import load_domain
+from qserver.query.domain_loading import load_domain
 from tests.worker.private.reading import codes_in_order, snapshot_of
 from worker.sources.address import Address
 from worker.sources.source import one_statement

@@ -16,7 +16,7 @@ from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.planning.planner import Plan
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked
 from qserver.records.charge import Relation, Standing, charge_json
@@ -36,9 +36,9 @@ from qserver.storage.histories import Cursor, Entries
 from qserver.storage.standings import Budget, Stamp
 from qserver.storage.store import Changes
 from tests.statistical.test_noise import SeededEntropy
-from worker.private.tables import RecordTable, table_from_columns
+from worker.private.record_tables import RecordTable, table_from_columns
+from worker.spending.answers_in_force import Live
 from worker.spending.group.spends import rehearse
-from worker.spending.live import Live
 from worker.spending.measure import draw_all
 from worker.spending.reservation import answer_spent, charges_of, reservation_of
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from qserver.query.grid import ProductPartition, product_partition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition, product_partition
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from tests.worker.noise.one_by_one import each_new, each_refined
 from worker.spending import measure as measuring
-from worker.spending.live import Live, Origin
+from worker.spending.answers_in_force import Live, Origin
 
 N_STREAMS = 60
 N_SPENDS = 14

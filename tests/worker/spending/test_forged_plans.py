@@ -12,8 +12,8 @@ from fractions import Fraction
 import pytest
 
 from qserver.errors import InputError, MeasurementError, StaleVersionError
-from qserver.query.grid import product_partition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.records.charge import AnyCharge, Charge, TableCharge
 from qserver.records.history import Measurement, TableMeasurement
@@ -25,7 +25,7 @@ from tests.worker.noise.one_by_one import each_new, each_refined
 from tests.worker.noise.test_mechanism import branch_kernel, pmf_of
 from tests.worker.spending.test_cell_chains import PARTITIONS, ROWS, SIZES, STEPS, Releases, Town
 from worker.spending import measure as measuring
-from worker.spending.live import Live
+from worker.spending.answers_in_force import Live
 
 pytestmark = [
     pytest.mark.promise(

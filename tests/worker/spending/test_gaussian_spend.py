@@ -25,7 +25,7 @@ from qserver.errors import (
     StoreError,
 )
 from qserver.ledger.noise_step import lattice_step
-from qserver.query.asking.reading import Reading
+from qserver.query.asking.method_and_prior import Reading
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
@@ -46,7 +46,7 @@ from tests.worker.owner.test_demand import turn
 from worker.books.accountant import Accountant
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import top_up
-from worker.spending.group import ahead
+from worker.spending.group import planner
 from worker.spending.reservation import reservation_of
 
 DELTA = Fraction(1, 10**9)
@@ -394,7 +394,7 @@ def test_a_charge_that_is_less_than_the_squares_is_refused_by_the_books(
         return replace(found, after=found.before.after(found.after.share_nano - 1))
 
     town.ask({"age": {"below": 25}}, length=60)
-    monkeypatch.setattr(ahead, "reservation_of", cheaper)
+    monkeypatch.setattr(planner, "reservation_of", cheaper)
     assert "a person loses" in refused(town, caplog)
 
 

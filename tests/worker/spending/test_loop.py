@@ -23,7 +23,7 @@ from tests.worker.forge import forge_ledger
 from worker.main_loop import AttachedData
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.private.registry import Registry
-from worker.spending.group import ahead
+from worker.spending.group import planner
 from worker.spending.loop import Loop
 from worker.spending.spend import Spender
 
@@ -361,7 +361,7 @@ def test_a_plan_that_was_found_outlives_the_store_that_died_meanwhile(
             raise StoreUnavailableError("It died while the worker was planning.")
         return reserve(*of, **named)
 
-    monkeypatch.setattr(ahead, "decide", counted)
+    monkeypatch.setattr(planner, "decide", counted)
     monkeypatch.setattr(SpendingStore, "reserve", dying)
     job = submit_to(town, "people")
     loop = a_loop_that_waits_for_nothing(town, most_turns=8)

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from qserver.errors import MeasurementError
-from qserver.query.grid import ProductPartition, product_partition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition, product_partition
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable
@@ -24,7 +24,7 @@ from worker.constants import WORKER
 from worker.noise.randomness import SystemEntropy
 from worker.spending import measure as measuring
 from worker.spending import slot
-from worker.spending.live import Live, Origin
+from worker.spending.answers_in_force import Live, Origin
 from worker.spending.measure import draw_all, draw_table
 from worker.spending.slot import slot_end_s, slot_of_group, slots_of
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.answering.models.kinds.merged_values import FIRST_SHARE
+from qserver.answering.models.kinds.rare_values import FIRST_SHARE
 from qserver.answering.models.purchase import second_tables
 from qserver.errors import (
     BooksError,

@@ -11,7 +11,7 @@ import pytest
 
 from qserver.answering.replica import Replica
 from qserver.errors import StaleVersionError
-from qserver.planning.allocation import fresh_alpha_nano
+from qserver.planning.fresh_row import fresh_alpha_nano
 from qserver.planning.planner import Plan
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import NotFoundError
-from qserver.query.asking.looking import Selection
+from qserver.query.asking.after_looking import Selection
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import parse_statement

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.errors import BudgetExhaustedError, CapacityError, InputError
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query, total_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, Question, Workload
 from qserver.query.requirement import Requirement
@@ -31,9 +31,9 @@ from tests.sweeps import n_of, share
 from tests.worker.by_hand import spent_nano
 from tests.worker.spending.dry import DryTown
 from worker.spending import reservation as reservations
-from worker.spending.group import ahead
+from worker.spending.answers_in_force import Origin
+from worker.spending.group import planner
 from worker.spending.group.spends import Placeholders, Rehearsed, rehearse
-from worker.spending.live import Origin
 
 PREFIXES: list[dict[str, object]] = [{"age": {"below": age}} for age in range(21, 30)]
 EDGE = {"network": {"edges": [["sex", "age"]]}, "allocation": "arxiv"}
@@ -96,13 +96,13 @@ STAGES: list[tuple[Submit, Any, str]] = [
     (question, "worker.spending.group.spends", "measurement_json"),
     (question, "worker.spending.group.spends", "answer_json"),
     (question, "worker.journal.sections.Drawn", "to_journal"),
-    (question, "worker.spending.live.Live", "origin_of_row"),
+    (question, "worker.spending.answers_in_force.Live", "origin_of_row"),
     (workload, "qserver.inference.engine.InferenceEngine", "estimate_after"),
-    (workload, "qserver.inference.tables.answer.WeightChoice", "answer"),
+    (workload, "qserver.inference.tables.weights.WeightChoice", "answer"),
     (workload, "qserver.storage.encoding.requests.Reservation", "sources"),
     (workload, "qserver.answering.workload", "answer_from"),
     (workload, "worker.spending.reservation", "answer_workload"),
-    (workload, "worker.spending.live.Live", "origins_of_cells"),
+    (workload, "worker.spending.answers_in_force.Live", "origins_of_cells"),
     (model, "qserver.answering.models.kinds.network_kind.NetworkKind", "shares"),
     (model, "qserver.answering.models.kinds.network_kind.NetworkKind", "used"),
     (model, "worker.spending.reservation", "learnt"),
@@ -141,7 +141,9 @@ def test_without_the_rehearsal_the_same_fault_is_charged(
 ) -> None:
     """Control."""
     outcome = Outcome("done", "{}", "", 0, 0)
-    monkeypatch.setattr(ahead, "rehearse", lambda _, replica: Rehearsed(outcome, replica.tried([])))
+    monkeypatch.setattr(
+        planner, "rehearse", lambda _, replica: Rehearsed(outcome, replica.tried([]))
+    )
     monkeypatch.setattr(reservations, "answer_from", fails)
     job = question(town)
     town.work_off()

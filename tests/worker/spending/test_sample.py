@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from qserver.answering.models.kinds.kind import SAMPLING_RATE
 from tests.statistical.test_noise import SeededEntropy
-from worker.private.tables import table_from_columns
+from worker.private.record_tables import table_from_columns
 
 N_RECORDS = 200_000
 

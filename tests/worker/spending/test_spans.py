@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from qserver import telemetry
-from qserver.program import formatter_of
+from qserver.program import telemetry
+from qserver.program.start import formatter_of
 from qserver.records.answer import JobStatus
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient

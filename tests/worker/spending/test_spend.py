@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, StoreBehindError
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
@@ -24,7 +24,7 @@ from tests.worker.forge import forge_ledger
 from worker.journal.journal import Journal
 from worker.journal.sections import Drawn
 from worker.noise.randomness import SystemEntropy
-from worker.private.tables import Tables
+from worker.private.record_tables import Tables
 from worker.spending.spend import Spender
 
 pytestmark = [

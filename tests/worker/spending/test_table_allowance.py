@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from qserver.ledger.forecast import DAY_S
-from qserver.query.grid import ProductPartition
+from qserver.query.class_grid import ProductPartition
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from qserver.errors import StaleVersionError
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
@@ -36,7 +36,7 @@ from tests.worker.by_hand import (
 )
 from tests.worker.crashes import STEPS, Crash, crashing
 from worker.noise.mechanism import release_refined
-from worker.private.tables import Tables
+from worker.private.record_tables import Tables
 from worker.spending import measure as measuring
 
 NEW = PlannedTable(BY_SEX, ALPHA, STEP)

@@ -10,10 +10,10 @@ import pytest
 
 from qserver.errors import ConfigError, StoreBehindError, StoreCorruptError
 from qserver.ledger.account_ledger import ChargeEntry
-from qserver.query.linear import total_query
+from qserver.query.linear_query import total_query
 from qserver.records.answer import JobStatus
-from qserver.records.audit_chain import digest_of, linked
 from qserver.records.charge import Charge
+from qserver.records.digest_links import digest_of, linked
 from qserver.storage.audit_check import AuditExport, check_export
 from qserver.storage.keys import AUDIT, Keys
 from qserver.storage.server.connection import StoreClient

@@ -16,8 +16,8 @@ from qserver.errors import (
     MeasurementError,
     UnanswerableError,
 )
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import ModelAsked
 from qserver.records.plan import Sampled
 from qserver.storage.encoding.requests import Reservation
@@ -26,7 +26,7 @@ from tests.worker.learn_models import learn
 from tests.worker.spending.two_stage_learning import EDGE, charges_of, learnt, tables_of
 from worker.journal.records import Released, ReleasedRow
 from worker.journal.sections import Drawn
-from worker.private.tables import Tables
+from worker.private.record_tables import Tables
 from worker.spending import two_stages
 
 

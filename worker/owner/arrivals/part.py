@@ -18,7 +18,7 @@ from qserver.records.dataset import Growth
 from worker.coding.coder import WantedPeriods
 from worker.coding.tally import Tally
 from worker.owner.arrivals.findings import PUT_OFF, Findings, Late
-from worker.private.content import Content
+from worker.private.content_digests import Content
 from worker.private.parts import Part, kept_so_far, part_of
 from worker.private.people import other_type
 from worker.private.snapshot import Records, read_records

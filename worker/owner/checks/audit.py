@@ -14,15 +14,15 @@ from pathlib import Path
 
 from qserver.config import Settings
 from qserver.errors import QServerError, StoreCorruptError
-from qserver.records.audit_chain import GENESIS, digest_of
 from qserver.records.charge import epsilon_text
+from qserver.records.digest_links import GENESIS, digest_of
 from qserver.storage.audit import LedgerFacts
 from qserver.storage.audit_check import AuditCheck, AuditExport, check_export
-from qserver.storage.facts import forbidden_powers
+from qserver.storage.population_facts import forbidden_powers
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.books.accountant import Accountant
-from worker.books.lines import BookFaultError, UnknownFactsError
+from worker.books.journal_lines import BookFaultError, UnknownFactsError
 from worker.constants import WORKER
 from worker.journal.journal import CLOSED, Journal
 from worker.journal.records import Adopted, Reserved
@@ -34,7 +34,7 @@ from worker.owner.checks.population import (
     losses_text,
 )
 from worker.owner.witness import NO_WITNESS, look_at_witness
-from worker.private.entry import check_spark, read_parts, sealed_table
+from worker.private.present_content import check_spark, read_parts, sealed_table
 from worker.private.registry import Registry, RegistryEntry
 from worker.spending.trail import Trail
 

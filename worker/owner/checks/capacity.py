@@ -15,14 +15,14 @@ import numpy as np
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
+from qserver.query.class_grid import MAX_TABLE_CELLS, ProductPartition, product_partition
 from qserver.query.domain import Domain
-from qserver.query.grid import MAX_TABLE_CELLS, ProductPartition, product_partition
 from qserver.records.dataset import MOST_RECORDS
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.owner.checks.population import WorkerFinding
+from worker.private.record_tables import RecordTable, table_from_columns
 from worker.private.registry import RegistryEntry
-from worker.private.tables import RecordTable, table_from_columns
 from worker.spending.slot import scan_slots
 
 MAX_CAPACITY = 1 << 40

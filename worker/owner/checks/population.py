@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING
 
 from qserver.config import Settings
 from qserver.errors import BusyError, ConfigError, QServerError, StoreBehindError
-from qserver.query.numbers import exact_number
+from qserver.query.exact_numbers import exact_number
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.books.accountant import Finding
-from worker.books.lines import BookFaultError
+from worker.books.journal_lines import BookFaultError
 from worker.constants import WORKER
 from worker.journal.journal import Journal
-from worker.owner.rebuild import Damage
+from worker.owner.store_damage import Damage
 from worker.private.registry import Registry
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.histories import Histories

@@ -1,1 +1,1 @@
-"""Domain files for the owner: `draft` writes one from a source, `fitting` checks one against it."""
+"""Domain files for the owner: `draft` writes one from a source, `check` checks one against it."""

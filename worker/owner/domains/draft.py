@@ -29,7 +29,7 @@ from qserver.query.domain import MAX_VALUES, Domain, check_name
 from qserver.query.domain_file import domain_from_document
 from qserver.query.domain_keys import domain_schema
 from worker.coding.names import NewValues, as_read, kind_read, name_sql
-from worker.owner.domains.fitting import (
+from worker.owner.domains.check import (
     MOST_VALUES,
     Report,
     Seen,
@@ -40,7 +40,7 @@ from worker.owner.domains.fitting import (
     seen_in,
 )
 from worker.sources.address import Address, address_of
-from worker.sources.opening import open_source
+from worker.sources.kinds import open_source
 from worker.sources.source import Column, check_columns, no_values_in_errors
 
 _MOST = 56  # leaves room for a number behind it

@@ -12,7 +12,7 @@ from qserver.query.domain import Domain
 from worker.coding.coder import coder_of
 from worker.coding.tally import Tally
 from worker.constants import WORKER
-from worker.private.content import Content, people_digest, records_digest
+from worker.private.content_digests import Content, people_digest, records_digest
 from worker.private.seal_file import fingerprint_of
 from worker.private.snapshot import Snapshot
 from worker.private.spark.executors import coding, keeping

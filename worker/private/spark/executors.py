@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 import qserver
+from qserver.query.class_grid import ProductPartition
 from qserver.query.domain import Domain
-from qserver.query.grid import ProductPartition
 from qserver.query.labels import code_dtype
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from worker.coding.coder import coder_of
 from worker.private.people import People
+from worker.private.record_tables import RecordTable
 from worker.private.spark_place import column_names
-from worker.private.tables import RecordTable
 from worker.private.truncation import PersonRule, kept_by_period, kept_records
 
 OnBatches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 import qserver
 from qserver.errors import MeasurementError, PrivateDataError, QServerError, UnanswerableError
-from qserver.query.grid import ProductPartition
+from qserver.query.class_grid import ProductPartition
 from qserver.query.labels import code_dtype
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from worker.constants import WORKER
 from worker.private.spark.executors import OnBatches, answering, axes_of, counting, telling_version
 from worker.private.spark_place import SparkCodes, column_names, schema_of

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from qserver.answering.decide import Free, free_answer, offered
-from qserver.answering.longer import DISAGREEING, is_refined, longer, room_nano
+from qserver.answering.remarks import DISAGREEING, is_refined, longer, room_nano
 from qserver.answering.replica import Replica
 from qserver.answering.workload import borne
 from qserver.errors import (
@@ -36,7 +36,7 @@ from qserver.storage.queue import Ended, Outcome, Taken
 from qserver.storage.spend import SpendingStore
 from worker.constants import WORKER
 from worker.journal.sections import Drawn
-from worker.spending.group.planned import Decided, Failed, FromHistory, Spend
+from worker.spending.group.plan import Decided, Failed, FromHistory, Spend
 from worker.spending.group.replicas import Replicas
 from worker.spending.reservation import answer_spent
 

@@ -24,13 +24,13 @@ from qserver.errors import (
 )
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging import Lease
+from qserver.storage.encoding.digests import ADVICE
 from qserver.storage.encoding.requests import Request
-from qserver.storage.encoding.sealed import ADVICE
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
-from worker.private.entry import GrowingTable
-from worker.private.tables import Tables
+from worker.private.present_content import GrowingTable
+from worker.private.record_tables import Tables
 from worker.spending.group.checkpoints import Checkpoints
 
 

@@ -45,11 +45,11 @@ from worker.journal.sections import (
     write_reserved,
 )
 from worker.noise.randomness import Entropy
-from worker.private.tables import RemoteTables, Tables
+from worker.private.record_tables import RemoteTables, Tables
+from worker.spending.answers_in_force import Live, Origin
 from worker.spending.group.answers import next_request
-from worker.spending.group.planned import Spend
+from worker.spending.group.plan import Spend
 from worker.spending.group.replicas import Replicas
-from worker.spending.live import Live, Origin
 from worker.spending.measure import check_law, draw_all, in_turn
 from worker.spending.presence import while_held
 from worker.spending.reservation import answer_spent, charges_of

@@ -13,7 +13,7 @@ import numpy as np
 from qserver.errors import InputError
 from qserver.query import request_fields as fields
 from qserver.query.domain import Domain
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.records.history import AnyMeasurement
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.statement import WantedError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.grid import ProductPartition, product_partition
+from qserver.query.class_grid import ProductPartition, product_partition
 from qserver.records.history import AnyMeasurement, GaussianTable, TableMeasurement, WeighedTable
 
 

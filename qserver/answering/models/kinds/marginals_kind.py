@@ -21,13 +21,13 @@ from qserver.answering.models.kinds.kind import (
     marginals_work,
 )
 from qserver.answering.models.kinds.marginal_tables import marginals, weighed
-from qserver.answering.models.kinds.merged_values import FIRST_SHARE, merged, wide
+from qserver.answering.models.kinds.rare_values import FIRST_SHARE, merged, wide
 from qserver.answering.models.kinds.reduced_history import (
     MAX_CELLS,
     ReducedHistory,
     reduced_history,
 )
-from qserver.answering.models.kinds.wanted_tables import (
+from qserver.answering.models.kinds.tables_to_buy import (
     MAX_MARGINALS,
     MISSED,
     best_prices,
@@ -50,9 +50,9 @@ from qserver.models.marginals.fit.observations import Likelihood
 from qserver.models.marginals.graph.junction_tree import clique_tree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
 from qserver.models.marginals.selection import expected_errors
+from qserver.query.class_grid import MAX_TABLE_CELLS
 from qserver.query.domain import Domain
-from qserver.query.grid import MAX_TABLE_CELLS
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.records.history import AnyMeasurement, TableMeasurement
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.statement import WantedError

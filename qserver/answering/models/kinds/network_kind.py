@@ -28,6 +28,11 @@ from qserver.answering.models.kinds.marginal_tables import Marginal, marginals
 from qserver.errors import CapacityError, NetworkError
 from qserver.models.network.bif import read_bif, write_bif
 from qserver.models.network.error_bounds import ErrorBounds, even_error_bounds
+from qserver.models.network.learning.allocations import (
+    ALLOCATIONS,
+    one_step_network,
+    one_step_prices,
+)
 from qserver.models.network.learning.estimation import (
     CombinedTables,
     NoisyTable,
@@ -35,7 +40,6 @@ from qserver.models.network.learning.estimation import (
     n_cells,
     scope_of,
 )
-from qserver.models.network.learning.learn import ALLOCATIONS, one_step_network, one_step_prices
 from qserver.models.network.learning.paper_methods import (
     SAMPLING_RATE,
     StageOne,
@@ -46,9 +50,9 @@ from qserver.models.network.learning.paper_methods import (
 from qserver.models.network.network import Network, Table, draw_records
 from qserver.models.network.structure import Structure, structure_of_edges
 from qserver.models.network.variable_elimination import NetworkQuestions
+from qserver.query.class_grid import MAX_TABLE_CELLS
 from qserver.query.domain import Domain
-from qserver.query.grid import MAX_TABLE_CELLS
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.records.history import AnyMeasurement
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 

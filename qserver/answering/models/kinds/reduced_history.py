@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from qserver.answering.models.kinds.marginal_tables import weighed
-from qserver.answering.models.kinds.merged_values import shares
+from qserver.answering.models.kinds.rare_values import shares
 from qserver.errors import InputError
 from qserver.models.marginals.fit.observations import NoisyMarginal
 from qserver.models.marginals.graph.layout import MAX_SCOPE, FloatArray, IndexArray, Scope
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 
 MAX_CLIQUE_CELLS = 1 << 16

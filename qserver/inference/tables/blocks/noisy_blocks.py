@@ -140,7 +140,7 @@ def grouped_axis(lattice: Lattice, axis: int, level: int, pattern: Pattern) -> G
 
 
 def likeness(pattern: Pattern) -> Hashable:
-    """Equal for queries whose weights on any blocks differ in the order of cells alone."""
+    """Key of queries whose weights on any blocks differ only in the order of cells."""
     found = pattern.groups.get(_ALL_AXES)
     if found is None:
         chains, of_axes = pattern.lattice.chains, list[Hashable]()

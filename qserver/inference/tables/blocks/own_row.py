@@ -17,7 +17,7 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 from qserver.inference.law.laplace_sum import LaplaceSum, Verdict
 from qserver.inference.law.normal_sum import sum_of
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.shortest_interval import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, CellWeights
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
@@ -78,11 +78,9 @@ class RowKnowledge:
         found = [self.at(w, confidence, row_alpha=alpha) for w in weights]
         return min(found, key=lambda m: m.half_width, default=Mixed(math.inf, 1.0))
 
-    def is_within(
-        self, half_width: float, confidence: float, *, row_alpha: float | None = None
-    ) -> bool:
+    def is_within(self, half_width: float, confidence: float) -> bool:
         """Whether the half-width is at most `half_width`; cheaper than computing it."""
-        alpha = self.row_alpha if row_alpha is None else row_alpha
+        alpha = self.row_alpha
         weights = [1.0] if alpha > 0.0 else []
         if self.block_scales is not None:
             weights = [*weights, 0.0] + ([self.weight_at(alpha)] if weights else [])

@@ -35,9 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.tables.blocks.chain import Chain
-from qserver.query.grid import class_grid
-from qserver.query.linear import LinearQuery, Term, linear_query
+from qserver.inference.tables.blocks.nested_partitions import Chain
+from qserver.query.class_grid import class_grid
+from qserver.query.linear_query import LinearQuery, Term, linear_query
 from qserver.query.primitive import MAX_KEY_GRID, Primitive, primitive
 from qserver.query.weights import Weights, indicator
 
@@ -384,13 +384,13 @@ def _components(chain: Chain, weights: Weights) -> tuple[Whole, ...]:
 
 
 def _counts(chain: Chain, level: int) -> Whole:
-    """The real parts of a level in each part of the level above; 1 where there are none."""
+    """Real parts of a level in each part of the level above; 1 if there are none."""
     real = chain.is_real[level].reshape(chain.n_parts[level - 1], -1)
     return np.asarray(np.maximum(1, real.sum(axis=1, dtype=np.int64)))
 
 
 def _scale(chain: Chain) -> int:
-    """What a component of the coarsest level is multiplied by."""
+    """Factor of a component of the coarsest level."""
     return prod(lcm(*set(_counts(chain, i).tolist())) for i in range(1, chain.n_levels))
 
 
@@ -425,7 +425,7 @@ def as_box(row: LinearQuery) -> LinearQuery:
 
 
 def remainder(row: LinearQuery, weighted: Iterable[tuple[LinearQuery, float]]) -> Primitive:
-    """`row` without these multiples of rows, exactly: every float is a dyadic fraction."""
+    """`row` minus these multiples of rows, exactly: every float is a dyadic fraction."""
     left = row
     for other, weight in weighted:
         left = left - other.scaled(Fraction(weight))

@@ -20,12 +20,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.inference.tables.blocks.chain import Chain, default_chain, single_values
+from qserver.inference.limits import MOST_IN_CHAIN, MOST_NESTED
+from qserver.inference.tables.blocks.nested_partitions import Chain, default_chain, single_values
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
-from qserver.query.grid import AxisClasses, ProductPartition, product_partition
-
-MAX_VALUES = 1 << 18
-"""An attribute with more values has no default chain: building it would take seconds."""
+from qserver.query.class_grid import AxisClasses, ProductPartition, product_partition
 
 
 class DefaultChains(Mapping[int, Chain]):
@@ -57,7 +55,7 @@ class DefaultChains(Mapping[int, Chain]):
     def __contains__(self, axis: object) -> bool:
         if not isinstance(axis, int) or not 0 <= axis < len(self._sizes):
             return False
-        return self._sizes[axis] <= MAX_VALUES
+        return self._sizes[axis] <= MOST_IN_CHAIN
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +141,6 @@ def _first_labels(axis: AxisClasses, labels: NDArray[np.intp]) -> NDArray[np.int
     return np.asarray(labels[first])
 
 
-MAX_NESTED = 1 << 16
-"""An attribute with more values keeps its regular chain."""
 MAX_PADDING = 6
 """Most slots per value, since uneven parts are padded to equal size."""
 
@@ -265,7 +261,7 @@ def lattice_through(
     above = dict(present.chains.above) if isinstance(present.chains, OverlaidChains) else {}
     changed: dict[int, Chain] = {}
     for axis, size in {a.axis: a.stops[-1] for p in new for a in p.axes}.items():
-        if axis not in regular or size > MAX_NESTED or axis == present.apart:
+        if axis not in regular or size > MOST_NESTED or axis == present.apart:
             continue
         levels = nested_levels(size, partitions_of(axis, [*new, *measured]))
         chain = None if has_levels(present.chains[axis], levels) else chain_through(axis, levels)

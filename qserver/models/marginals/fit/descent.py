@@ -88,12 +88,15 @@ class Descent:
     calls: int
 
 
+_INCONSISTENCY = 1e-6
+"""Largest difference between tables that should agree."""
+
+
 def descend(
     oracle: Oracle,
     observations: Observations,
     *,
     gap: float,
-    inconsistency: float = 1e-6,
     max_calls: int = 2_000,
 ) -> Descent:
     """Tables of nearly the least loss.
@@ -101,18 +104,17 @@ def descend(
     Args:
         gap: stop when the loss is proven to be at most this much above its least value; without a
             bound, when a stage lowers it by less than this.
-        inconsistency: largest allowed difference between tables that should agree.
         max_calls: stop after this many calls of the oracle, once a stage has lowered the loss.
     """
-    search = _StageSearch(oracle, observations, inconsistency)
+    search = _StageSearch(oracle, observations, _INCONSISTENCY)
     while (search.calls < max_calls or not search.has_gained) and search.n_idle < _MOST_IDLE:
         if search.advance(gap):
             break
     # Call again: exact oracles keep their last result.
     beliefs = search.call(search.theta)
-    if beliefs.inconsistency > inconsistency:
+    if beliefs.inconsistency > _INCONSISTENCY:
         # More passes with the same potentials bring the tables into agreement.
-        beliefs = oracle.run(search.theta, tolerance=inconsistency, max_passes=100 * _PASSES)
+        beliefs = oracle.run(search.theta, tolerance=_INCONSISTENCY, max_passes=100 * _PASSES)
     return Descent(
         tables=beliefs.tables,
         value=observations.value(beliefs.tables),

@@ -1,4 +1,4 @@
-"""The list of what a statement for the engine may hold; everything else is refused.
+"""The allow list for statements of the engine; everything else is refused.
 
 No function of it reads a file, the network, a clock, a setting, a catalogue or a source of
 randomness, and none makes a text or a table of any size from a short argument.
@@ -95,10 +95,10 @@ _EVER = Allowed()
 
 
 def check(query: exp.Expr, tables: Collection[str], allowed: Allowed = _EVER) -> None:
-    """Raise unless a statement is a query that holds nothing but what is on the list.
+    """Raise unless a statement is a query made only of listed things.
 
     Raises:
-        EngineError: it holds something else, or names other tables.
+        EngineError: it has something else, or names other tables.
         CapacityError: it is nested too deep or has too many parts.
     """
     if type(query) not in (exp.Select, exp.Union, exp.Intersect, exp.Except):
@@ -145,7 +145,7 @@ def _check_table(node: exp.Expr, tables: set[str]) -> None:
 
 
 def _check_words(node: exp.Expr) -> None:
-    """What else is written as it is, such as the side of a join."""
+    """Check further words, such as the side of a join."""
     for value in node.args.values():
         parts = value if isinstance(value, list) else [value]
         if any(isinstance(part, str) and not _WORDS.fullmatch(part) for part in parts):

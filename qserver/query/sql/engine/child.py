@@ -1,9 +1,9 @@
 """The program of the engine's process: it reads statements, and writes their results.
 
-A request is a line of JSON with the statement and how many tables follow, and a line for each
-table; the reply is one line. It ends when its input does. One request has a limit on time of the
-processor, and the process one on memory; beyond these the system ends it. It imports nothing of
-qserver, and so starts quickly.
+A request is a line of JSON with the statement and the number of tables, then a line per table; the
+reply is one line. The process ends with its input. Requests have a limit of CPU time, and the
+process one of memory; the system ends it beyond these. It imports nothing of qserver, so it starts
+quickly.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main(replies: BinaryIO, requests: BinaryIO) -> None:
 
 
 def limit() -> None:
-    """Bound what this process can take; it writes no file."""
+    """Limit this process; it cannot write files."""
     for kind, most in (
         (resource.RLIMIT_AS, MOST_ADDRESSES),
         (resource.RLIMIT_FSIZE, 0),
@@ -72,14 +72,14 @@ def limit() -> None:
 
 
 class _Engine:
-    """A connection, and the tables of the last request, which the next one may have again."""
+    """A connection, with the tables of the last request, which the next one may reuse."""
 
     def __init__(self, duckdb: Any, connection: Any) -> None:
         self._duckdb, self._connection = duckdb, connection
         self._loaded: dict[str, bytes] = {}
 
     def reply(self, sql: str, tables: list[bytes]) -> str:
-        """The result of a statement as a line of JSON, or why there is none."""
+        """The result of a statement, or its error, as a line of JSON."""
         try:
             self._load(tables)
             kinds, rows = self._rows(sql)
@@ -93,7 +93,7 @@ class _Engine:
         return text if len(text) <= MOST_CHARACTERS else json.dumps({"too_much": True})
 
     def _load(self, tables: list[bytes]) -> None:
-        """Have these tables and no others."""
+        """Load exactly these tables."""
         wanted = {line: json.loads(line) for line in tables}
         for name, line in list(self._loaded.items()):
             if line not in wanted:

@@ -107,15 +107,15 @@ class Rows:
 
 
 def run(query: exp.Expr, tables: Sequence[Table]) -> list[tuple[object, ...]]:
-    """As `run_typed`, the rows alone."""
+    """The rows of `run_typed`, without types."""
     return run_typed(query, tables).rows
 
 
 def run_typed(query: exp.Expr, tables: Sequence[Table]) -> Rows:
-    """The rows of a SELECT over some tables, which depend on nothing else.
+    """The rows of a SELECT over some tables, a function of these alone.
 
     Raises:
-        EngineError: it holds something that is not on the list, or DuckDB cannot evaluate it.
+        EngineError: it has something that is not listed, or DuckDB cannot evaluate it.
         CapacityError: it is nested too deep, or takes too much time or memory.
     """
     check(query, [table.name for table in tables])
@@ -146,10 +146,7 @@ def _refused(why: str) -> EngineError:
 
 
 class _Engine:
-    """Its processes, and replies by heart.
-
-    There are two, so that a short statement need not wait for a long one.
-    """
+    """Two processes, so that short statements do not wait for long ones, and cached replies."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -160,13 +157,13 @@ class _Engine:
             self._idle.put(one)
 
     def forget(self) -> None:
-        """Have no process: a fork must not share its parent's."""
+        """Forget the processes: a fork must not share its parent's."""
         for one in self._processes:
             one.forget()
         _Engine.__init__(self)
 
     def reply(self, asked: bytes) -> bytes:
-        """The reply to a request, by heart where it was asked before.
+        """The reply to a request, cached.
 
         Raises:
             CapacityError: the process was ended by the limits on its time and memory.
@@ -188,20 +185,20 @@ class _Engine:
         return found
 
     def end(self) -> None:
-        """End the processes that there are."""
+        """End all processes."""
         for one in self._processes:
             one.end()
 
 
 class _Process:
-    """A process, started when it is needed; one request at a time."""
+    """A process, started at its first use; one request at a time."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._streams: tuple[IO[bytes], ...] = ()
 
     def forget(self) -> None:
-        """Leave the process to whom it belongs."""
+        """Forget the process, which belongs to the parent."""
         for stream in self._streams:
             os.close(stream.fileno())  # whatever is still to be written is the parent's
         if self._process is not None:
@@ -226,7 +223,7 @@ class _Process:
         return found
 
     def _ended(self) -> CapacityError | EngineError:
-        """Why the process ended: by a limit, which is a signal, or by an error of its own."""
+        """The error of an ended process: a limit (a signal), or its own error."""
         assert self._process is not None  # noqa: S101 - it has just been asked
         by_signal = self._process.wait() < 0
         self.end()
@@ -258,7 +255,7 @@ class _Process:
 
 
 def _place(module: str) -> Any:
-    """The file of a module, which is not imported."""
+    """The file of a module, without importing it."""
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(module, name=module)

@@ -1,6 +1,6 @@
-"""What an item of SELECT means: a linear combination, a quotient, or a function of several sums.
+"""Meanings of items of SELECT: linear combinations, quotients, functions of several sums.
 
-`meaning` holds the three as they are read, and of which numbers. `function` says what a
-function of several sums must know. Those told by counts have a file each: `quantile`, for extremes
-as well, on the counts of `thresholds`, and `group_count`. `calculated` joins several.
+`item_meaning` has the three. `function_of_sums` is the interface of a function of several sums.
+Functions found by counts have a file each: `quantile`, for extremes as well, on the counts of
+`thresholds`, and `group_count`. `arithmetic` joins several.
 """

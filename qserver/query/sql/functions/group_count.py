@@ -1,10 +1,10 @@
-"""How many groups pass a test of their counts, with an interval for all groups at once.
+"""The number of groups that pass a test of their counts, with an interval for all groups at once.
 
-A group that passes whatever the intervals of its counts allow is surely one of them; one that fails
-whatever they allow is surely none. The number lies between those that surely pass and those that
-may, whenever the intervals of all counts hold: each may miss with its part of the number's chance.
-Where the test is one comparison of a count with a constant, a group is judged wrongly only by one
-end of its interval, which misses half as often. So each may miss with twice the part then.
+A group surely passes if it passes for all counts in their intervals, and surely fails if it fails
+for all. If all intervals hold, the number lies between the groups that surely pass and those that
+may: each count may miss with its part of the number's miss probability. If the test compares one
+count with a constant, only one end of the interval matters, which misses half as often. So each
+count may then miss with twice the part.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from qserver.query.sql.functions.function import (
+from qserver.query.sql.functions.function_of_sums import (
     STATED_COUNT,
     Combination,
     FunctionOfSums,
     KnownPart,
     Order,
 )
-from qserver.query.sql.shape import Compare, Every, Opposite, Test, sides_of
+from qserver.query.sql.order_by import Compare, Every, Opposite, Test, sides_of
 
 _STATED_SHARE = Fraction(1, 20)
 LAST_LOOK = 0.85
@@ -36,8 +36,8 @@ class Passing(FunctionOfSums):
     """The number of groups that pass, by the counts of each group in turn.
 
     Args:
-        columns: which columns of the groups the counts of one group are.
-        is_whole: per count of a group whether it is a whole number.
+        columns: columns of a group's counts.
+        is_whole: per count, whether it is a whole number.
     """
 
     test: Test
@@ -49,7 +49,7 @@ class Passing(FunctionOfSums):
     def has_steps(self) -> bool:
         """Whether WITHIN is about the number of groups.
 
-        Not if groups pass with one record: nearly none is ever sure to have none.
+        Not if one record suffices: an empty group is almost never certain.
         """
         return self._scale > 1.0
 
@@ -67,14 +67,14 @@ class Passing(FunctionOfSums):
 
     @property
     def n_counts(self) -> int:
-        """How many counts all groups have."""
+        """Number of counts of all groups."""
         return self.n_groups * len(self.columns)
 
     def part_missed(self, missed: float) -> float:
-        """What each count's interval may miss with at last, so that all groups are judged rightly.
+        """Final miss probability of each count's interval, so that all groups are judged correctly.
 
         Args:
-            missed: what the number's may miss with.
+            missed: the number's miss probability.
         """
         last = LAST_LOOK * missed
         if _is_one_sided(self.test):
@@ -82,20 +82,17 @@ class Passing(FunctionOfSums):
         return last / self.n_counts
 
     def width(self, half_width: float) -> float:
-        """The half-width of each count that groups need which are spread evenly.
-
-        That is up to twice the constant of the test.
-        """
+        """Half-width of each count, for groups spread up to twice the test's constant."""
         if not self.has_steps:
             return half_width
         most = max(half_width * self._scale / self.n_groups, _LEAST_WIDTH)
         return min(most, self._scale / 2.0)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
-        """How many pass by the estimates, surely pass, and may.
+        """Numbers of groups that pass by estimates, surely, and possibly.
 
-        Where one record suffices, what surely passes is given: by their estimates half of the
-        groups without a record would pass.
+        If one record suffices, the sure number is the estimate: by estimates half of the empty
+        groups would pass.
         """
         judged = self.judged(parts)
         low, high = sum(one.surely for one in judged), sum(one.may for one in judged)
@@ -104,7 +101,7 @@ class Passing(FunctionOfSums):
         return Combination(float(estimate), float(low), float(high))
 
     def judged(self, parts: Sequence[KnownPart]) -> list[Judged]:
-        """Each group, by what is known of its counts."""
+        """The judgement of each group by its counts."""
         size, found = len(self.columns), list[Judged]()
         for start in range(0, len(parts), size):
             group = {
@@ -126,7 +123,7 @@ class Passing(FunctionOfSums):
 
 @dataclass(frozen=True)
 class Judged:
-    """Whether a group passes: by the estimates of its counts, surely, and perhaps."""
+    """Whether a group passes: by its estimates, surely, and possibly."""
 
     by_estimate: bool
     surely: bool
@@ -134,7 +131,7 @@ class Judged:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may pass, and may not."""
+        """Whether it may pass or fail."""
         return self.may and not self.surely
 
 
@@ -176,7 +173,7 @@ def _may_fail(test: Test, group: _Group) -> bool:
 
 
 def _compared(test: Compare, group: _Group, *, holds: bool) -> bool:
-    """Whether some numbers in the intervals make a comparison hold, or fail."""
+    """Whether numbers in the intervals can make a comparison hold, and fail."""
     one, other = (_side(side, group) for side in (test.left, test.right))
     if test.by in ("=", "<>"):
         if holds == (test.by == "="):

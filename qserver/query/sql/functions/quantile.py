@@ -1,9 +1,9 @@
 """Quantiles of one numeric attribute, and its least and greatest value: places in order.
 
-Which counts are measured for them depends on released answers (`qserver.inference.order`). So a
-text asks for the number of values alone, and the counts are made of it. Where all intervals must
-hold at once, all counts below values are asked at once, and told by `ByThresholds` as
-`qserver.inference.order.quantile` has it.
+Which counts are measured for them depends on released answers (`qserver.inference.quantiles`). So a
+text asks only for the number of values, and the counts follow from it. If all intervals must hold
+at once, all counts below values are asked at once; `ByThresholds` evaluates them as
+`qserver.inference.quantiles.quantile` does.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
-from qserver.query.linear import LinearQuery
-from qserver.query.sql.functions.function import (
+from qserver.query.linear_query import LinearQuery
+from qserver.query.sql.functions.function_of_sums import (
     STATED_COUNT,
     Combination,
     Combined,
@@ -56,13 +56,13 @@ class Quantile(FunctionOfSums):
         return Order(((Fraction(1), 0, self.of),))
 
     def value(self, _parts: Sequence[KnownPart]) -> Combination:
-        """All that is possible: how many values there are does not tell it."""
+        """All possible values: the number of values does not determine it."""
         return Combination(None, float(self.of.bins.lows[0]), float(self.of.bins.highs[-1]))
 
     def at_once(
         self, base: LinearQuery, most: int
     ) -> tuple[tuple[LinearQuery, ...], FunctionOfSums]:
-        """The same by counts that are asked at once, and these: at most so many."""
+        """The quantile by at most this number of simultaneous counts, and these counts."""
         of, stops = self.of, even_stops(self.of.n_bins, most)
         lows = tuple(of.bins.lows[i] for i in (0, *stops[:-1]))
         highs = tuple(of.bins.highs[i - 1] for i in stops)
@@ -81,7 +81,7 @@ def is_day(cell: object) -> bool:
 
 @dataclass(frozen=True)
 class ByThresholds(FunctionOfSums):
-    """The p-quantile by the counts D at thresholds, all of which are asked at once.
+    """The p-quantile by simultaneous counts D at all thresholds.
 
     Args:
         p: in [0, 1].
@@ -106,7 +106,7 @@ class ByThresholds(FunctionOfSums):
         return (self.highs[-1] - self.lows[0]) * _STATED_SHARE or Fraction(1)
 
     def widths(self, half_width: float, base: float) -> tuple[float, ...]:
-        """As exactly as `base` records need that are spread evenly over the public range."""
+        """Half-widths for `base` records spread evenly over the public range."""
         if not self.has_steps:
             return (half_width,) * len(self.lows)
         span = float(self.highs[-1] - self.lows[0]) or 1.0
@@ -114,10 +114,7 @@ class ByThresholds(FunctionOfSums):
         return (max(share * base / 2.0, RECORD),) * len(self.lows)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
-        """The quantile: its interval need not hold its estimate's bin alone.
-
-        An extreme is given by the end that some record surely reaches.
-        """
+        """The quantile and its interval; an extreme is the end that a record surely reaches."""
         levels, n = Levels.reached(float(self.p)), len(parts)
         known = [*parts, _BEYOND] if self.p == 1 else [_BEFORE, *parts]
         first = next((i for i in range(n) if known[i + 1].high >= levels.below), n - 1)
@@ -139,6 +136,6 @@ _BEYOND = KnownPart(math.inf, math.inf, math.inf)
 
 
 def even_stops(n: int, most: int) -> list[int]:
-    """Where the parts of n values end: all of them, or `most` parts, as even as can be."""
+    """Ends of the parts of n values: all values, or `most` nearly even parts."""
     k = max(1, min(n, most))
     return list(accumulate(n // k + (i < n % k) for i in range(k)))

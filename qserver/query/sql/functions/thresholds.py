@@ -1,4 +1,4 @@
-"""Which value of an attribute is meant by its place in order, and the counts that tell it."""
+"""A value of an attribute by its place in order, and the counts that locate it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.query.domain import Attribute
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.sealed_periods import first_and_last
 from qserver.query.weights import ScaledWeights, Weights, from_runs, product
 
@@ -22,12 +22,12 @@ EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True)
 class Bins:
-    """The bins of a numeric attribute; a value of it without a number is in none.
+    """The bins of a numeric attribute; non-numeric values are in none.
 
     Args:
         axis: the attribute's place in the domain.
-        size: the number of its values, with those that are no numbers.
-        lows, highs: per bin the least and the greatest value in it.
+        size: number of its values, non-numeric ones included.
+        lows, highs: least and greatest value of each bin.
     """
 
     axis: int
@@ -45,7 +45,7 @@ class Bins:
 
     @classmethod
     def of_days(cls, attribute: Attribute, axis: int) -> Bins:
-        """Those of an attribute in the order of time: first days, in days since 1970-01-01."""
+        """Bins of an attribute in the order of time: first days, in days since 1970-01-01."""
         known = [first_and_last(name) for name in attribute.value_names[: attribute.n_regular]]
         days = tuple(Fraction((of[0] - EPOCH).days) for of in known if of is not None)
         return cls(axis, attribute.size, days, days)
@@ -66,7 +66,7 @@ class Bins:
         return max((high - low) / 2 for low, high in zip(self.lows, self.highs, strict=True))
 
     def weights(self, of: Callable[[Fraction], Fraction]) -> ScaledWeights:
-        """Per value a function of the distance of its bin's middle from `middle`; 0 in no bin."""
+        """Weights by the distance of a value's bin's middle from `middle`; 0 outside of bins."""
         pairs = zip(self.lows, self.highs, strict=True)
         return self._runs([of((low + high) / 2 - self.middle) for low, high in pairs])
 
@@ -105,12 +105,12 @@ class QuantileOf:
         return not self.is_extreme
 
     def count(self, base: LinearQuery, start: int, stop: int) -> LinearQuery:
-        """The number of values in some bins, of those that `base` counts."""
+        """The number of `base` records in some bins."""
         runs = [(start, Fraction(0)), (stop, Fraction(1)), (self.bins.size, Fraction(0))]
         return self._with(base, runs)
 
     def counts(self, base: LinearQuery, query: LinearQuery) -> bool:
-        """Whether a query is the number of values in some bins, of those that `base` counts."""
+        """Whether a query is the number of `base` records in some bins."""
         own = [
             term.by_axis[self.bins.axis] for term in query.terms if self.bins.axis in term.by_axis
         ]
@@ -144,7 +144,7 @@ class QuantileOf:
 
 
 def weighted(base: LinearQuery, axis: int, weights: ScaledWeights) -> LinearQuery:
-    """The query with other weights on an attribute, times those that it has."""
+    """The query with its weights on an attribute multiplied by others."""
     terms = []
     for term in base.terms:
         factors = {f.axis: ScaledWeights(Fraction(1), f.weights) for f in term.factors}
@@ -155,7 +155,7 @@ def weighted(base: LinearQuery, axis: int, weights: ScaledWeights) -> LinearQuer
 
 
 def _runs(weights: Weights) -> Iterator[tuple[int, int, int]]:
-    """Where each run of equal weights begins and ends, and its weight."""
+    """Start, end and weight of each run of equal weights."""
     return zip((0, *weights.stops), weights.stops, weights.values, strict=False)
 
 
@@ -167,8 +167,8 @@ RECORD = 1.0
 class Levels:
     """The number lies behind a threshold with D under `below`, and before one with D over `above`.
 
-    The least value is the 0-quantile, and the greatest the 1-quantile. What is sought of them may
-    lie on either side of one threshold.
+    The least value is the 0-quantile, and the greatest the 1-quantile. An extreme may lie on either
+    side of one threshold.
     """
 
     below: float
@@ -176,29 +176,29 @@ class Levels:
 
     @classmethod
     def sought(cls, p: float, records: float) -> Levels:
-        """What is sought of the p-quantile; of an extreme that fewer records lie beyond it."""
+        """The levels sought for the p-quantile; for an extreme, few records beyond it."""
         if p == 0.0:
             return cls(records, 0.0)
         return cls(0.0, -records) if p == 1.0 else cls(-RECORD, RECORD)
 
     @classmethod
     def reached(cls, p: float) -> Levels:
-        """What tells the p-quantile's interval; beyond an extreme there may always be one."""
+        """The levels of the p-quantile's interval; a record may always lie beyond an extreme."""
         if p == 0.0:
             return cls(-math.inf, 0.0)
         return cls(0.0, math.inf) if p == 1.0 else cls(-RECORD, RECORD)
 
     @property
     def hold_at_ends(self) -> bool:
-        """Whether D is surely not above them before all values, and not below behind all."""
+        """Whether D is surely not above them before all values, and not below after all."""
         return self.below < self.above < math.inf and self.below > -math.inf
 
     @property
     def middle(self) -> float:
-        """Where D passes both."""
+        """The place where D passes both."""
         return (self.below + self.above) / 2.0
 
     @property
     def overlap(self) -> float:
-        """Half of what lies between, where D may be between; else 0."""
+        """Half of the distance between them if D may lie between, else 0."""
         return max(self.below - self.above, 0.0) / 2.0

@@ -1,11 +1,10 @@
 """RANK and its like over groups, by released numbers, with intervals that hold.
 
-The rank of a group is one more than how many numbers are above its own. Where the intervals of all
-numbers hold at once, those that lie wholly above one are above it in truth, and those wholly below
-it are below. So the rank lies between one more than the first and all but the second, for every
-group at once, whatever was chosen by the ranks. DENSE_RANK counts different numbers: of those that
-are above in truth there are at least as many as intervals that lie apart. What else follows from
-a rank rises with it, so its ends do.
+The rank of a group is one more than the number of greater numbers. If all intervals hold at once,
+numbers with wholly greater intervals are greater, and those with wholly smaller ones are smaller.
+This bounds every group's rank at once, after any choice by the ranks. DENSE_RANK counts distinct
+numbers: there are at least as many greater ones as disjoint intervals. Other functions of a rank
+rise with it, so their ends follow.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ class Rank:
 
     Args:
         name: what it is called.
-        column: by which column of numbers, by its index.
+        column: index of the column of numbers.
         descending: whether the greatest number has rank 1.
-        parties: per row of the whole table which rows it is ranked among: those of the same
-            number; None for a row with NULL among its groups, which has no rank.
+        parties: per row of the whole table its party's number; None for a row with NULL among its
+            groups, which has no rank.
         kind: as SQL calls it.
         n_tiles: of NTILE.
     """
@@ -43,7 +42,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A rank with its interval; no estimate where it may be any, no ends without rank."""
+    """A rank with its interval; no estimate if any is possible, no ends without a rank."""
 
     estimate: float | None
     low: float | None
@@ -62,7 +61,7 @@ def ranked(
     """The rank of each row.
 
     Args:
-        intervals: of the numbers, all of which hold at once; an open end is None.
+        intervals: of the numbers, simultaneous; an open end is None.
     """
     sign = -1.0 if rank.descending else 1.0
     values = [None if e is None else sign * e for e in estimates]
@@ -94,10 +93,10 @@ def ranked(
 
 @dataclass(frozen=True)
 class _Party:
-    """The rows that are ranked among one another: their numbers and both ends, each in order.
+    """The rows of one party: their numbers and both ends, each sorted.
 
     Args:
-        apart: upper ends of intervals of which no two have a number in common, as many as can be.
+        apart: upper ends of a largest set of disjoint intervals.
     """
 
     values: list[float]
@@ -117,11 +116,11 @@ class _Party:
 
     @property
     def n(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.lows)
 
     def place(self, value: float, rank: Rank, n_equal: int) -> int:
-        """Where a number stands, by the numbers; `n_equal` such are before it in the table."""
+        """The place of a number; `n_equal` equal ones precede it in the table."""
         if rank.kind == "DENSE_RANK":
             return 1 + len(set(self.values[: bisect_left(self.values, value)]))
         if rank.kind == "CUME_DIST":
@@ -130,7 +129,7 @@ class _Party:
         return 1 + bisect_left(self.values, value) + (n_equal if is_alone else 0)
 
     def shown(self, place: int, rank: Rank) -> float:
-        """What the place from 1 on is called."""
+        """The shown rank of a place, from 1."""
         if rank.kind == "PERCENT_RANK":
             return (place - 1) / (self.n - 1) if self.n > 1 else 0.0
         if rank.kind == "CUME_DIST":

@@ -1,4 +1,4 @@
-"""Numbers to so many digits, and intervals rounded outward."""
+"""Rounded numbers, and intervals rounded outward."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ MOST_DIGITS = 12
 
 @dataclass(frozen=True)
 class Rounding:
-    """How a number is shown.
+    """The rounding of a number.
 
     Args:
-        digits: behind the point.
-        how: as ROUND, FLOOR, CEIL or TRUNC does it.
+        digits: after the point.
+        how: ROUND, FLOOR, CEIL or TRUNC.
     """
 
     digits: int
     how: Literal["nearest", "down", "up", "cut"] = "nearest"
 
     def number(self, value: float | None) -> float | None:
-        """A number as it is shown; None and infinity stay."""
+        """The shown number; None and infinity stay."""
         if self.how == "nearest":
             return rounded(value, self.digits)
         goes_up = self.how == "up" or (self.how == "cut" and value is not None and value < 0)
         return (rounded_up if goes_up else rounded_down)(value, self.digits)
 
     def low(self, value: float | None) -> float | None:
-        """The low end of an interval, so that it holds the number as it is and as it is shown.
+        """The low end of an interval that holds the exact and the shown number.
 
-        FLOOR and its like never fall, so theirs holds the number that they make.
+        FLOOR, CEIL and TRUNC are monotone, so their interval holds the number that they make.
         """
         return rounded_down(value, self.digits) if self.how == "nearest" else self.number(value)
 
@@ -42,7 +42,7 @@ class Rounding:
 
 
 def rounded(value: float | None, digits: int) -> float | None:
-    """A number to so many digits, a half away from below; None and infinity stay."""
+    """A number rounded to digits, halves upwards; None and infinity stay."""
     return _at(value, digits, Fraction(1, 2))
 
 

@@ -1,7 +1,7 @@
-"""Texts that the engine puts together, read as linear combinations and functions of sums.
+"""Texts composed by the engine, read as linear combinations and functions of sums.
 
 A text is JSON: `"0.1.7"` is atom 1 of group 7 of the first SELECT over records, `"=1/3"` a number,
-and `["+", a, b]` what is calculated of such.
+and `["+", a, b]` an operation on such.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 from sqlglot import exp
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
-from qserver.query.sql.shaping.units import PURE, Unit
-from qserver.query.sql.shell.core import Core
+from qserver.query.sql.functions.item_meaning import Item, Linear, Quotient, Several
+from qserver.query.sql.shaping.units_of_measure import PURE, Unit
 from qserver.query.sql.shell.functions import FUNCTIONS, applied, has_kinks
+from qserver.query.sql.shell.record_groups import Core
 from qserver.query.sql.statistics.smooth import of_sums
 from qserver.query.sql.text import SqlText
 
@@ -29,7 +29,7 @@ _NOTHING = Linear(())
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a text means, and what its number is counted in; a number has no unit of its own."""
+    """The meaning of a text, and the unit of its number; constants have no unit."""
 
     item: Item | Fraction
     unit: Unit | None
@@ -50,13 +50,13 @@ class Formulas:
         self._known: dict[object, Meaning] = {}
 
     def read(self, text: str, node: exp.Expr) -> tuple[Item, Unit | None]:
-        """What a text means.
+        """The meaning of a text.
 
         Args:
             node: the item of SELECT, for errors to point at.
 
         Raises:
-            SqlError: it is nothing that can be measured.
+            SqlError: it cannot be measured.
         """
         try:
             found = self._of(json.loads(text), node)
@@ -104,7 +104,7 @@ class Formulas:
         return Meaning(of.item(atom, rows), of.atoms[atom].unit)
 
     def _total(self, name: str, parts: list[Any], node: exp.Expr) -> Meaning:
-        """The sum, or the mean, of numbers of several rows."""
+        """The sum, or the mean, over rows."""
         found = self._together(parts, node)
         if name == "sum":
             return found
@@ -199,7 +199,7 @@ class Formulas:
         return Meaning(self._apply(name, [part.item for part in parts], node), unit)
 
     def _fixed(self, name: str, of: Sequence[Fraction], node: exp.Expr) -> Fraction:
-        """A function of numbers that are public."""
+        """A function of public numbers."""
         with np.errstate(all="ignore"):
             found = float(FUNCTIONS[name].values(*(np.array(float(one)) for one in of)))
         if not math.isfinite(found):
@@ -233,7 +233,7 @@ _GROUPS = Unit((("groups", 1),))
 
 
 def _are_alike(one: Several, other: Several) -> bool:
-    """Whether their WITHIN is about the same, and their intervals are found alike."""
+    """Whether WITHIN means the same for both, and intervals are found in the same way."""
     kinds = [
         (of.function.has_steps, of.function.smooth is None, of.function.order is None)
         for of in (one, other)
@@ -254,5 +254,5 @@ def _times(one: Unit | None, other: Unit | None, power: int) -> Unit | None:
 
 
 def _frozen(value: Any) -> object:
-    """The value as a key."""
+    """A hashable key of the value."""
     return value if isinstance(value, str) else tuple(map(_frozen, value))

@@ -1,9 +1,8 @@
 """Functions of functions of sums: products, quotients, logarithms, roots and extremes of numbers.
 
-Such a function is smooth where it has a value; its interval follows from draws, as that of a
-quotient does. One with a kink, as the greatest of several, follows from the smooth numbers in it:
-its interval goes by the ends of theirs, which hold at once. What is public of a function follows by
-the ends of what is public of its parts.
+Such a function is smooth wherever it has a value; its interval follows from draws, as that of a
+quotient. A kinked function, such as the greatest of several, uses simultaneous intervals of its
+smooth parts. Public bounds of a function follow from those of its parts.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from functools import cached_property, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.sql.functions.function import (
+from qserver.query.sql.functions.function_of_sums import (
     Combination,
     FunctionOfSums,
     Kinks,
     KnownPart,
     Smooth,
 )
-from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
+from qserver.query.sql.functions.item_meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.statistics.smooth import of_sums
 
 FloatArray = NDArray[np.float64]
@@ -43,11 +42,11 @@ class Function:
     """A function of numbers.
 
     Args:
-        values: from arrays of its arguments; not a number where it has none.
+        values: from arrays of its arguments; NaN where it has none.
         ends: of its values, from those of its arguments.
-        is_pure: whether it has no unit, whatever its arguments have.
-        has_kink: whether its slope changes at once somewhere.
-        is_steady: whether it changes by at most what its arguments do, in sum.
+        is_pure: whether it has no unit.
+        has_kink: whether its slope jumps somewhere.
+        is_steady: whether it changes by at most the sum of its arguments' changes.
     """
 
     values: Callable[..., FloatArray]
@@ -127,7 +126,7 @@ FUNCTIONS = {
 
 @dataclass(frozen=True)
 class Itself(FunctionOfSums):
-    """One sum, as a function of itself."""
+    """One sum, as the identity function."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -150,9 +149,9 @@ class Formula(FunctionOfSums):
     """A function of functions of sums, and of numbers.
 
     Args:
-        name: which of `FUNCTIONS`.
+        name: one of `FUNCTIONS`.
         parts: its arguments.
-        places: of which sums each argument is a function.
+        places: of each argument's sums.
     """
 
     name: str
@@ -168,7 +167,7 @@ class Formula(FunctionOfSums):
 
     @property
     def has_kinks(self) -> bool:
-        """Whether it is not smooth itself, but follows from smooth numbers."""
+        """Whether it is kinked: made of smooth numbers, but not smooth."""
         return FUNCTIONS[self.name].has_kink or any(map(has_kinks, self.parts))
 
     @cached_property
@@ -202,7 +201,7 @@ class Formula(FunctionOfSums):
 
     @property
     def _is_scaled(self) -> bool:
-        """Whether it is one number times another that is public."""
+        """Whether it is one number times a public one."""
         return self.name == "*" and any(isinstance(part, float) for part in self.parts)
 
     def _kinks(self, known: Sequence[tuple[Smooth, tuple[int, ...]]]) -> Kinks:
@@ -226,7 +225,7 @@ class Formula(FunctionOfSums):
         return Kinks(values, ends, tuple(dict.fromkeys(rivals)), needs_all)
 
     def _pieces(self) -> list[tuple[Smooth, tuple[int, ...]]]:
-        """The smooth numbers that it follows from, with the places of their sums."""
+        """Its smooth parts, with the places of their sums."""
         found = list[tuple[Smooth, tuple[int, ...]]]()
         for part, (of, at) in zip(self.parts, self._own, strict=True):
             if isinstance(part, Formula) and part.has_kinks:
@@ -236,7 +235,7 @@ class Formula(FunctionOfSums):
         return found
 
     def _ends(self, of_pieces: Iterator[_Ends]) -> _Ends:
-        """What intervals of its pieces, in their order, say of it."""
+        """Its interval from those of its pieces, in order."""
         own = list[_Ends]()
         for part in self.parts:
             if isinstance(part, float):
@@ -256,7 +255,7 @@ class Formula(FunctionOfSums):
         return np.where(np.isfinite(values), values, np.nan)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
-        """All values that the intervals of the arguments allow."""
+        """Its range over the arguments' intervals."""
         found = [
             Combination(part, part, part)
             if isinstance(part, float)
@@ -277,14 +276,14 @@ class Formula(FunctionOfSums):
 
 
 def has_kinks(part: object) -> bool:
-    """Whether a function follows from smooth numbers, and is not smooth itself."""
+    """Whether a function is kinked: made of smooth numbers, but not smooth."""
     return isinstance(part, Formula) and part.has_kinks
 
 
 def _within(of: Smooth, low: float, high: float) -> _Ends:
-    """An interval within what is public of a number; all of that for one beyond it.
+    """An interval cut to a number's public bounds; all of them for one beyond.
 
-    Where it says no more, the number may have no value.
+    If the cut adds nothing, the number may have no value.
     """
     if low > of.high or high < of.low:
         low, high = of.low, of.high
@@ -310,7 +309,7 @@ def _of_ends(name: str, given: Sequence[_Ends]) -> _Ends:
 
 
 def applied(name: str, parts: Sequence[Item | Fraction]) -> Several | None:
-    """A function of items; None where one of them is not smooth, or bins hide too much of it."""
+    """A function of items; None if one is not smooth, or bins hide too much."""
     functions, sums, errors = list[FunctionOfSums | float](), list[Linear](), list[Fraction]()
     places, known = list[tuple[int, ...]](), dict[int, int]()
     for part in parts:
@@ -335,16 +334,16 @@ def applied(name: str, parts: Sequence[Item | Fraction]) -> Several | None:
 
 
 def _is_of_value(item: Item) -> bool:
-    """Whether what bins hide is known of its value, and not of each record."""
+    """Whether the bins' error is known for its value, not per record."""
     return isinstance(item, Several) or (isinstance(item, Quotient) and item.is_average)
 
 
 def _error(
     name: str, parts: Sequence[FunctionOfSums | float], errors: Sequence[Fraction]
 ) -> Fraction | None:
-    """How much bins may hide of a function, by what they hide of its arguments; None if no bound.
+    """Bound on the bins' error in a function, from its arguments' errors; None for no bound.
 
-    Of one that is bent to one side it is what they hide at an end of its public range.
+    For a convex or concave function it is reached at an end of the public range.
     """
     if not any(errors):
         return Fraction(0)

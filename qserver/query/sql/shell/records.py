@@ -1,6 +1,6 @@
-"""SELECTs over records: those in FROM that only filter and rename them are put into one.
+"""SELECTs over records: nested ones that only filter and rename are merged.
 
-Records that are only filtered and renamed are those of the dataset under more conditions.
+Filtered and renamed records are those of the dataset under more conditions.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Named:
     """A SELECT that another one reads.
 
     Args:
-        name: what it is called; '' for no name.
+        name: or ''.
         select: the SELECT.
-        env: what it may read by names.
-        columns: what its columns are called; empty where it says so itself.
+        env: its named tables.
+        columns: names of its columns; empty for its own.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Named:
 
 
 class Records:
-    """Reads which SELECTs are over records; `names`: the attributes of the dataset."""
+    """Finds the SELECTs over records; `names`: the attributes of the dataset."""
 
     def __init__(self, names: Names, dataset: str) -> None:
         self._source = names.source
@@ -54,7 +54,7 @@ class Records:
         self._known: dict[int, exp.Select | None] = {}
 
     def scope(self, inner: exp.With, env: Mapping[str, Named]) -> Mapping[str, Named]:
-        """What can be read by names after a WITH."""
+        """The named tables after a WITH."""
         if inner.args.get("recursive"):
             raise self._source.refuse("not use RECURSIVE", inner)
         found = dict(env)
@@ -63,7 +63,7 @@ class Records:
         return found
 
     def named(self, node: exp.Expr, env: Mapping[str, Named]) -> Named | None:
-        """The SELECT that a part of FROM is; None for the dataset."""
+        """The SELECT of a part of FROM; None for the dataset."""
         if isinstance(node, exp.Subquery):
             if others_of(node, {"this", "alias"}):
                 raise self._source.refuse("read one dataset, by its name", node)
@@ -75,13 +75,13 @@ class Records:
         return None
 
     def is_of_records(self, named: Named) -> bool:
-        """Whether a SELECT gives records, and not groups."""
+        """Whether a SELECT gives records, not groups."""
         if not isinstance(named.select, exp.Select) or _is_grouped(named.select):
             return False
         return self.flat(named.select, named.env) is not None
 
     def flat(self, select: exp.Select, env: Mapping[str, Named]) -> exp.Select | None:
-        """The SELECT, reading the dataset itself; None for one that reads groups.
+        """The merged SELECT over the dataset; None for one that reads groups.
 
         Raises:
             SqlError: records are cut, or joined.
@@ -109,7 +109,7 @@ class Records:
         return None if found is None else self._filtered(select, found, named)
 
     def _check_joined(self, select: exp.Select, env: Mapping[str, Named]) -> None:
-        """SqlError if one of the tables that are joined is of records."""
+        """SqlError if a joined table has records."""
         joins = select.args["joins"]
         for part in (select.args["from_"], *joins):
             named = self.named(part.this, env)
@@ -121,7 +121,7 @@ class Records:
         return self._source.refuse("read one dataset, without JOIN", node, hint=JOINED)
 
     def tables(self, select: exp.Select) -> tuple[str, ...]:
-        """The names that a SELECT over the dataset may use for it; also checks the FROM."""
+        """The dataset's names in a SELECT; also checks the FROM."""
         source = select.args["from_"]
         table = source.this
         is_plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
@@ -240,7 +240,7 @@ class Records:
 
 
 def counts_groups(outer: exp.Select) -> bool:
-    """Whether a SELECT counts the rows of the one that it reads, and does nothing else."""
+    """Whether a SELECT only counts the rows of another."""
     others = others_of(outer, {"expressions", "from_", "where", "with_"})
     if others or len(outer.expressions) != 1:
         return False
@@ -250,14 +250,14 @@ def counts_groups(outer: exp.Select) -> bool:
 
 
 def _is_grouped(select: exp.Select) -> bool:
-    """Whether a SELECT gives groups; the different values of records are some."""
+    """Whether a SELECT gives groups, such as distinct values."""
     return any(select.args.get(key) for key in ("group", "having", "distinct")) or any(
         isinstance(part, _OF_GROUPS) for item in select.expressions for part in item.walk()
     )
 
 
 def others_of(node: exp.Expr, known: Collection[str]) -> set[str]:
-    """The parts of a node that the text has, beside those that are known."""
+    """Parts of a node that the text sets, besides known ones."""
     return {key for key, value in node.args.items() if value} - set(known)
 
 

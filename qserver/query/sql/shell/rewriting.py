@@ -1,14 +1,14 @@
-"""Spellings of the same, put into the words that the rest reads; what changes no value is left out.
+"""Spellings of SQL, rewritten into canonical ones; parts without effect are dropped.
 
 `DATE_PART('month', d)`, `DATE_TRUNC(d, MONTH)`, `STARTS_WITH(a, 'x')`, `a = ANY (ARRAY['x'])`,
 `MONTH(d) = 3`, `SAFE_DIVIDE(a, b)`, `GEOMEAN(a)`, `VAR(a)`, `TO_DATE('2024-03-01', ...)`,
 `DATE '2024-03-01' - INTERVAL '14 days'` and `GROUP BY ALL`; casts, NULLIF below a division, and
 schemas before names.
 
-Days that are written in other ways, moved on the calendar, or joined to equal steps of days:
-`TIMESTAMP '2024-03-01 00:00:00'`, `TO_TIMESTAMP(1709251200)`, `d + INTERVAL '1 month'`,
-`TIME_BUCKET('7 days', d)` and `DATE_BIN('7 days', d, '2024-01-01')`. A longer period counts by its
-first day where it is moved or joined.
+Also days in other notations, moved on the calendar, or joined to equal steps: `TIMESTAMP
+'2024-03-01 00:00:00'`, `TO_TIMESTAMP(1709251200)`, `d + INTERVAL '1 month'`, `TIME_BUCKET('7 days',
+d)` and `DATE_BIN('7 days', d, '2024-01-01')`. A moved or joined longer period counts by its first
+day.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.logic import above, is_text
 from qserver.query.sql.select import PLACE, keep_cast, keep_written
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.values.grid import fixed
+from qserver.query.sql.values.point_values import fixed
 from qserver.query.sql.values.record_functions import CALLED, FUNCTIONS
 from qserver.query.sql.words import LAST_PERIODS, NO_CLOCK
 
@@ -56,10 +56,10 @@ _ZONE_AND_TIME: Final = 2
 
 
 def day_written(node: exp.Expr, names: Names) -> exp.Expr | None:
-    """A day, or a function of days, in the words that the rest reads; None for anything else.
+    """A day, or a function of days, in canonical form; None for anything else.
 
     Raises:
-        SqlError: it is no whole day, or depends on the clock.
+        SqlError: it is not a whole day, or depends on the clock.
     """
     if isinstance(node, exp.Add | exp.Sub):
         return _moved(node, names)
@@ -80,7 +80,7 @@ def day_written(node: exp.Expr, names: Names) -> exp.Expr | None:
 
 
 def written_day(node: exp.Expr) -> exp.Expr | None:
-    """The text of a day that is written as a time at midnight, or by a function; None for none."""
+    """The text of a day written as a time at midnight, or by a function, or None."""
     found = _literal(node)
     return found if isinstance(found, exp.Literal) else None
 
@@ -90,7 +90,7 @@ def _called(node: exp.Expr) -> str:
 
 
 def _in_zone(node: exp.Expr, names: Names) -> exp.Expr | None:
-    """What stands before AT TIME ZONE, where that moves no midnight: UTC, or back again."""
+    """The operand of AT TIME ZONE if that moves no midnight: UTC, or there and back."""
     of, zone = _of_zone(node)
     around = node.parent
     while isinstance(around, exp.Paren):
@@ -122,7 +122,7 @@ def _check_zone(node: exp.Expr, zone: exp.Expr, names: Names) -> None:
 
 
 def _too_fine(node: exp.Expr, names: Names, hint: str = "") -> SqlError:
-    """The refusal of what cuts through a day, by the name of the attribute that has days."""
+    """The refusal to cut through a day, with the attribute's name."""
     known = (c for c in node.root().find_all(exp.Column) if names.is_known(c))
     of_days = [a.name for c in known if (a := names.domain.attributes[names.any_axis(c)]).periods]
     every = [a.name for a in names.domain.attributes if a.periods]
@@ -131,7 +131,7 @@ def _too_fine(node: exp.Expr, names: Names, hint: str = "") -> SqlError:
 
 
 def _literal(node: exp.Expr) -> exp.Expr | None:
-    """A day that is written as a time at midnight, or by a function of texts."""
+    """A day written as a time at midnight, or by a function of texts."""
     if isinstance(node, exp.Cast) and node.to.this in _DAYS - {exp.DType.DATE}:
         of = node.this
     elif _called(node) in _TO_DATES and node.expressions:
@@ -170,7 +170,7 @@ def _as_text(node: exp.ToChar) -> exp.Expr | None:
 
 
 def _of_seconds(node: exp.Expr, names: Names) -> exp.Expr | None:
-    """The day of so many seconds since 1970, which are a number or follow from an attribute."""
+    """The day of seconds since 1970, given as a number or by an attribute."""
     [of] = node.expressions
     if isinstance(of, exp.Literal) and not of.is_string:
         days, rest = divmod(Fraction(of.name), _DAY_S)
@@ -189,7 +189,7 @@ def _date(text: str) -> exp.Cast:
 
 
 def _text_of(node: exp.Expr) -> str:
-    """The day that is written out, perhaps within casts to a day; '' for none."""
+    """The written day, perhaps within casts to a day; '' for none."""
     node = node.unnest()
     while isinstance(node, exp.Cast) and node.to.this in _DAYS:
         node = node.this.unnest()
@@ -207,9 +207,9 @@ def _evaluated(node: exp.Expr, names: Names) -> exp.Literal:
 
 
 def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
-    """A day so many days, weeks, months or years before or after another one.
+    """A day moved by days, weeks, months or years.
 
-    Months are those of the calendar: a day that the month has not is its last one.
+    Calendar months: a missing day becomes the month's last.
     """
     start, by = node.this.unnest(), node.expression.unnest()
     if isinstance(node, exp.Sub) and isinstance(start, exp.Column) and is_text(by):
@@ -246,7 +246,7 @@ def _is_length(node: exp.Expr) -> bool:
 
 
 def _length(node: exp.Expr) -> tuple[int, int] | None:
-    """A length of time in months and in days; None where it has other parts of a day."""
+    """A length of time in months and days; None if it has parts of a day."""
     words = (node.name if is_text(node) else node.this.name).strip().lower()
     unit = None if is_text(node) else node.args.get("unit")
     if unit is not None:
@@ -267,10 +267,10 @@ def _length(node: exp.Expr) -> tuple[int, int] | None:
 
 
 def _step(node: exp.Expr, names: Names) -> exp.Expr:
-    """Equal steps of days, by their first days; of a month, quarter or year those of the calendar.
+    """Equal steps of days, by their first days; calendar months, quarters and years.
 
     Raises:
-        SqlError: a step is no whole days.
+        SqlError: a step is not of whole days.
     """
     if isinstance(node, exp.DateBin):
         width, of, origin = node.this, node.expression, node.args.get("unit")
@@ -310,11 +310,11 @@ _SPECIAL = re.compile(r"([\\%_])")
 
 
 def respelt(select: exp.Select, names: Names) -> exp.Select:
-    """The SELECT with one spelling for each thing; changes it in place.
+    """Rewrite the SELECT in place, with one spelling for each thing.
 
     Raises:
-        SqlError: an interval is added to a date, or taken away, that is none of whole days; or a
-            name has another schema before it.
+        SqlError: an interval added to or taken from a date is not of whole days; or a name has
+            another schema.
     """
     group = select.args.get("group")
     if group is not None and group.args.get("all") and not group.expressions:
@@ -410,7 +410,7 @@ def _cut_at(node: exp.Expr, names: Names) -> exp.Expr | None:
 
 
 def _grouped(select: exp.Select) -> list[exp.Expr]:
-    """What GROUP BY ALL groups by: every item that is no number of the table, by its position."""
+    """The groupings of GROUP BY ALL: every item that is not a number, by its position."""
     return [
         exp.Literal.number(i)
         for i, item in enumerate(select.expressions, start=1)
@@ -430,7 +430,7 @@ def _turned(node: exp.DateTrunc, names: Names) -> exp.Expr | None:
 
 
 def _at(node: exp.Expr, before: exp.Expr) -> exp.Expr:
-    """A new node with the place of the one that it replaces, for errors to point at."""
+    """A new node at the place of the replaced one, for errors."""
     places = [part.meta for part in before.walk() if "start" in part.meta]
     if places:
         first = min(places, key=lambda place: place["start"])
@@ -463,7 +463,7 @@ def _tidied(select: exp.Select, names: Names) -> exp.Select:
 
 
 def _group_by_no_value(select: exp.Select) -> None:
-    """Leave out of GROUP BY what is one value, which tells no groups apart."""
+    """Drop constants from GROUP BY, which separate no groups."""
     group = select.args.get("group")
     items = {str(i): item for i, item in enumerate(select.expressions, 1)}
     items |= {item.alias.lower(): item for item in select.expressions if item.alias}
@@ -489,7 +489,7 @@ def _check_schema(column: exp.Column, source: SqlText) -> None:
 
 
 def _changes_nothing(cast: exp.Cast, select: exp.Select, names: Names) -> bool:
-    """Whether the value before a cast and after it is the same, for all data."""
+    """Whether a cast never changes the value."""
     of, to = cast.this.unnest(), cast.args["to"]
     if is_text(of):
         is_second = isinstance(cast.parent, exp.Sub) and cast.arg_key == "expression"
@@ -506,7 +506,7 @@ def _changes_nothing(cast: exp.Cast, select: exp.Select, names: Names) -> bool:
 
 
 def _keeps(to: exp.DataType, *, is_whole: bool) -> bool:
-    """Whether a type holds a number as it is."""
+    """Whether a type holds a number exactly."""
     return (is_whole and to.this in _INTEGERS | _REAL) or (to.this in _REAL and not to.expressions)
 
 

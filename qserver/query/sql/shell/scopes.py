@@ -1,7 +1,7 @@
-"""Expressions of one SELECT, in terms of the engine: what names mean, and what is calculated.
+"""Expressions of one SELECT for the engine: the meaning of names, and calculations.
 
-In the engine periods of an inner SELECT are texts such as `2024-W02`. A function of days, and a
-comparison with a day, take the first day of each.
+In the engine, periods of an inner SELECT are texts such as `2024-W02`. Functions of days, and
+comparisons with days, take their first days.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from qserver.query.sql.logic import is_text, made
 from qserver.query.sql.select import Items, written
 from qserver.query.sql.shaping.ranks import RankKind
 from qserver.query.sql.shaping.rounding import MOST_DIGITS, Rounding
-from qserver.query.sql.shell.records import Named
-from qserver.query.sql.shell.relations import Column, Ranked, Reader, Value
-from qserver.query.sql.shell.rewriting import written_day
-from qserver.query.sql.shell.values import (
+from qserver.query.sql.shell.derived_table import Column, Ranked, Reader, Value
+from qserver.query.sql.shell.engine_sql import (
     aliased,
     call,
     constant_text,
@@ -35,6 +33,8 @@ from qserver.query.sql.shell.values import (
     of_rows,
     operator_of,
 )
+from qserver.query.sql.shell.records import Named
+from qserver.query.sql.shell.rewriting import written_day
 from qserver.query.sql.statement import MAX_CELLS
 
 _RANKS: dict[type[exp.Expr], RankKind] = {
@@ -67,12 +67,12 @@ _RANK_HINT = "Nearest: RANK() OVER (ORDER BY COUNT(*) DESC)."
 
 
 class Scope(ABC):
-    """What the names of one SELECT mean.
+    """The meaning of names in one SELECT.
 
     Args:
         shell: the statement.
-        items: those of the SELECT, whose names others may use.
-        env: the SELECTs that may be read by names.
+        items: of the SELECT, whose names others may use.
+        env: the named SELECTs.
     """
 
     def __init__(self, shell: Reader, items: Items, env: Mapping[str, Named]) -> None:
@@ -89,15 +89,15 @@ class Scope(ABC):
 
     @abstractmethod
     def own(self, node: exp.Expr) -> Value | None:
-        """What an expression is by itself, such as a column or an aggregate; None for another."""
+        """The value of a column or an aggregate; None for another expression."""
 
     @abstractmethod
     def groups(self) -> Iterator[exp.Expr]:
-        """What may be NULL of the groups of a row."""
+        """The groups of a row that may be NULL."""
 
     @abstractmethod
     def unknown(self, node: exp.Expr) -> SqlError:
-        """The error of an expression that means nothing."""
+        """The error of an expression without meaning."""
 
     # What they have in common.
 
@@ -128,7 +128,7 @@ class Scope(ABC):
         return self._calculated(node)
 
     def part(self, node: exp.Expr) -> Value:
-        """A part of an expression; SqlError for a rank, which nothing is calculated with."""
+        """A part of an expression; SqlError for a rank, which allows no calculation."""
         found = self.value(node)
         if found.rank is not None:
             raise self.source.refuse(
@@ -153,7 +153,7 @@ class Scope(ABC):
         return number_of(found)
 
     def public(self, node: exp.Expr, condition: str, hint: str = "") -> exp.Expr:
-        """An expression of what is public; SqlError with this condition for another."""
+        """A public expression; SqlError with this condition for another."""
         found = self.value(node)
         if found.is_number or found.rank is not None:
             raise self.source.refuse(condition, node, hint=hint)
@@ -172,7 +172,7 @@ class Scope(ABC):
         return column.id
 
     def by_alias(self, node: exp.Expr) -> Value | None:
-        """What an item of SELECT is whose name is used by another."""
+        """The value of an item of SELECT that another names."""
         at = self.items.of_alias(node)
         if at is None or at in self._open:
             return None
@@ -315,7 +315,7 @@ class Scope(ABC):
         return Value(found, is_number=is_number)
 
     def _selected(self, node: exp.Expr) -> Value:
-        """One number or value that an inner SELECT asks for."""
+        """The one number or value of an inner SELECT."""
         select = node.this if isinstance(node, exp.Subquery) else node
         relation = self.shell.relation(select, self.env)
         if len(relation.columns) != 1 or not relation.is_plain:
@@ -392,10 +392,10 @@ class Scope(ABC):
         return Value(of_all(name, exp.Window(this=texts, **frame)), is_number=True)
 
     def compared(self, texts: exp.Expr, alike: Sequence[exp.Expr]) -> exp.Expr:
-        """The texts of rows that are compared: of those that are of no missing values.
+        """Texts of compared rows, without missing values.
 
         Args:
-            alike: groups that all of them have in common.
+            alike: groups that all of them share.
         """
         self.shell.remarks.append(_COMPARED)
         known = [exp.Not(this=is_null(one)) for one in self.groups() if one not in alike]
@@ -404,7 +404,7 @@ class Scope(ABC):
         )
 
     def check_window(self, node: exp.Window) -> None:
-        """SqlError if a sum over groups would be one over those that a number chooses."""
+        """SqlError if a sum over groups would include only groups chosen by a number."""
         del node  # of most SELECTs no number chooses the rows
 
     def _passed(self, function: exp.Expr, frame: dict[str, object]) -> Value:
@@ -499,7 +499,7 @@ def _rebuilt(node: exp.Expr, parts: dict[int, exp.Expr]) -> exp.Expr:
 
 
 def _sorted(node: exp.Ordered, of: Value) -> exp.Ordered:
-    """A key of OVER; labels follow each other as texts do in SQL, not as in the domain."""
+    """A key of OVER; labels are ordered as texts, as in SQL, not as in the domain."""
     text = exp.Cast(this=of.node, to=exp.DataType.build("VARCHAR"))
     return exp.Ordered(
         this=text if of.is_label else of.node,
@@ -523,7 +523,7 @@ _DAY_LETTERS: Final = len("0000-00-00")
 
 
 def as_days(node: exp.Expr, parts: list[Value]) -> list[exp.Expr]:
-    """The parts of an expression, its periods as days where it is about days."""
+    """The parts of an expression, with periods as days if it is about days."""
     is_compared = isinstance(node, _COMPARISONS) and any(_is_day(one.node) for one in parts)
     is_cast = isinstance(node, exp.Cast) and node.to.this in _DAYS
     if not (is_compared or is_cast or isinstance(node, _FUNCTIONS)):

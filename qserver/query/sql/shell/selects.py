@@ -1,4 +1,4 @@
-"""Read SELECTs: those over records as groups and aggregates, those over others as the engine's."""
+"""Read SELECTs: over records as groups and aggregates, over others by the engine."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
-from qserver.query.sql.clauses import UNSAID
-from qserver.query.sql.functions.meaning import Several
+from qserver.query.sql.exactness import UNSAID
+from qserver.query.sql.functions.item_meaning import Several
 from qserver.query.sql.logic import is_star
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.select import Having, Item, Items, check_parts, cut_of, items_of
-from qserver.query.sql.shell.choices import Choices
-from qserver.query.sql.shell.core import Core
-from qserver.query.sql.shell.records import Named, Records, counts_groups, others_of
-from qserver.query.sql.shell.relations import (
+from qserver.query.sql.shell.conditions_on_numbers import Choices
+from qserver.query.sql.shell.derived_table import (
     PLACE,
     Column,
     Relation,
     SortBy,
     Value,
 )
+from qserver.query.sql.shell.engine_sql import aliased, ordered, rank_of
+from qserver.query.sql.shell.record_groups import Core
+from qserver.query.sql.shell.records import Named, Records, counts_groups, others_of
 from qserver.query.sql.shell.rewriting import respelt
 from qserver.query.sql.shell.scopes import Scope
 from qserver.query.sql.shell.sources import CoreScope, GroupedScope, TableScope
 from qserver.query.sql.shell.unions import union_of
-from qserver.query.sql.shell.values import aliased, ordered, rank_of
 from qserver.query.sql.statement import Bounds
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.record_functions import remarks_on
@@ -73,11 +73,11 @@ class Shell:
         """A SELECT, or several joined by UNION ALL.
 
         Args:
-            has_record: whether only groups with a record are meant, where its numbers choose none.
+            has_record: whether only groups with a record count, if no number chooses.
 
         Raises:
             SqlError: it cannot be answered; points at the place.
-            CapacityError: it asks too much.
+            CapacityError: it asks for too much.
         """
         if isinstance(node, exp.Subquery) and not others_of(node, {"this", "alias"}):
             node = node.this
@@ -123,7 +123,7 @@ class Shell:
         return found
 
     def _check_groups(self, select: exp.Select, scope: CoreScope, found: Relation) -> None:
-        """A table of groups alone has groups alone."""
+        """SqlError if a table of groups alone has anything else."""
         listed = [column for column in found.columns if not column.is_extra]
         is_of_groups = all(column.order is not None for column in listed)
         if not scope.core.groupings or not scope.core.sets.is_one or not is_of_groups:
@@ -182,7 +182,7 @@ class Shell:
     def _tables(
         self, select: exp.Select, env: Env, *, has_record: bool
     ) -> tuple[list[tuple[str, Relation]], exp.Select]:
-        """The SELECTs that one reads, with their names, and the FROM of the engine."""
+        """The sources of a SELECT with their names, and the engine's FROM."""
         source = select.args.get("from_")
         if source is None:
             if not any(item.find(exp.Subquery) for item in select.expressions):
@@ -266,7 +266,7 @@ class Shell:
         return exp.Window(this=exp.RowNumber(), order=order, over="OVER")
 
     def _items(self, select: exp.Select, tables: Sequence[tuple[str, Relation]]) -> Items:
-        """The items of a SELECT, with those that a star stands for."""
+        """The items of a SELECT, with stars expanded."""
         found = list[Item]()
         for item in items_of(self.source, select).found:
             if not is_star(item.node):
@@ -286,7 +286,7 @@ class Shell:
         return Items(self.source, tuple(found))
 
     def _count_of(self, select: exp.Select, env: Env) -> Relation:
-        """How many rows the SELECT shows that it reads."""
+        """The number of rows of the SELECT that it reads."""
         every = exp.Select(expressions=[exp.Star()])
         # No copy: the parts keep their places in the text.
         every.args["from_"], every.args["where"] = select.args["from_"], select.args.get("where")
@@ -318,7 +318,7 @@ class Shell:
         *,
         tables: Sequence[tuple[str, Relation]] = (),
     ) -> Relation:
-        """A SELECT whose FROM is known."""
+        """A SELECT with a known FROM."""
         inner = next((one for _, one in tables), None)
         reader = Choices(scope)
         columns = [self._column(item, scope) for item in scope.items.found]
@@ -380,7 +380,7 @@ class Shell:
         return query
 
     def _distinct(self, query: exp.Select, found: Relation) -> exp.Select:
-        """The different rows of what is public, each where it comes first."""
+        """Distinct public rows, each at its first place."""
         listed = [column.sql for column in found.columns if column.rank is None]
         inner = aliased(query, "d")
         parts: list[exp.Expr] = [exp.column(name) for name in listed]
@@ -408,7 +408,7 @@ class Shell:
         return replace(found, stop=item.stop, bounds=bounds, said=item.node)
 
     def _extra(self, scope: Scope) -> list[Column]:
-        """The groups that SELECT does not list: they are shown behind what it lists."""
+        """Groups that SELECT does not list; they are shown last."""
         if not isinstance(scope, CoreScope):
             return []
         groupings = scope.core.groupings
@@ -420,7 +420,7 @@ class Shell:
         return [replace(column, is_extra=True) for column in found]
 
     def _event(self, node: exp.Anonymous) -> tuple[exp.Expr, Bounds]:
-        """What PROBABILITY asks about, and between which ends."""
+        """The number in PROBABILITY, and its ends."""
         inner = node.expressions[0].unnest() if len(node.expressions) == 1 else node
         if isinstance(inner, exp.Between):
             ends = (inner.args["low"], inner.args["high"])
@@ -441,7 +441,7 @@ class Shell:
     def _check_once(
         self, select: exp.Select, inner: Relation, columns: Sequence[Column], *, tests: bool
     ) -> None:
-        """Refuse what comes in another order than HAVING, windows, ORDER BY and LIMIT do."""
+        """Refuse operations in another order than HAVING, windows, ORDER BY and LIMIT."""
         again = tests or any(select.args.get(key) for key in ("limit", "offset", "where"))
         again = again or bool(inner.shown)
         if inner.is_cut and again:
@@ -491,7 +491,7 @@ class Shell:
 
 
 def _merged(join: exp.Join, table: tuple[str, Relation]) -> tuple[str, Relation]:
-    """A table whose columns that USING names are those of the tables before."""
+    """A joined table whose USING columns are those of earlier tables."""
     names = {name.name.lower() for name in join.args.get("using") or ()}
     alias, relation = table
     columns = tuple(replace(c, is_merged=c.name.lower() in names) for c in relation.columns)
@@ -499,7 +499,7 @@ def _merged(join: exp.Join, table: tuple[str, Relation]) -> tuple[str, Relation]
 
 
 def _name_of(item: Item, scope: Scope) -> str:
-    """What a column is called: a column of another table as there."""
+    """A column's name; that of another table's column is kept."""
     node = item.node
     if item.alias or not isinstance(node, exp.Column):
         return item.name
@@ -518,7 +518,7 @@ def _conjuncts(clause: exp.Expr | None) -> list[exp.Expr]:
 
 
 def _outside_windows(node: exp.Expr) -> list[exp.Expr]:
-    """The parts of an expression that are neither in an inner SELECT nor the function of OVER."""
+    """Parts of an expression outside of inner SELECTs and of OVER's function."""
     if isinstance(node, exp.Select | exp.Subquery):
         return []
     found = [node]
@@ -540,7 +540,7 @@ def _named(table: tuple[str, Relation]) -> exp.Subquery:
 
 
 def _with(query: exp.Expr, name: str, of: exp.Expr) -> exp.Expr:
-    """A query whose table of this name is another query."""
+    """A query with a table replaced by another query."""
     for table in list(query.find_all(exp.Table)):
         if table.name == name and not table.alias:
             table.replace(aliased(of, name))
@@ -548,7 +548,7 @@ def _with(query: exp.Expr, name: str, of: exp.Expr) -> exp.Expr:
 
 
 def same_rows(source: SqlText, node: exp.Expr) -> SqlError:
-    """The error of a UNION whose rows may be the same."""
+    """The error of a UNION with possibly equal rows."""
     return source.refuse(
         "say ALL after UNION: released numbers of the same rows differ",
         node,
@@ -557,7 +557,7 @@ def same_rows(source: SqlText, node: exp.Expr) -> SqlError:
 
 
 def no_event(source: SqlText, node: exp.Expr) -> SqlError:
-    """The error of what PROBABILITY cannot tell."""
+    """The error of an event that PROBABILITY does not support."""
     return source.refuse(
         "compare one count or sum with numbers in PROBABILITY, by >=, <= or BETWEEN",
         node,

@@ -1,4 +1,4 @@
-"""What a SELECT reads: records in groups, the rows of other SELECTs, or groups of these."""
+"""Sources of a SELECT: groups of records, rows of other SELECTs, or groups of these."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import is_same, no_column
-from qserver.query.sql.functions.meaning import Linear
+from qserver.query.sql.functions.item_meaning import Linear
 from qserver.query.sql.groups import without_total
 from qserver.query.sql.select import Items
-from qserver.query.sql.shell.core import Core
+from qserver.query.sql.shell.derived_table import Column, Reader, Relation, Value, called
+from qserver.query.sql.shell.engine_sql import is_null, of_all, of_rows
+from qserver.query.sql.shell.record_groups import Core
 from qserver.query.sql.shell.records import Named
-from qserver.query.sql.shell.relations import Column, Reader, Relation, Value, called
 from qserver.query.sql.shell.scopes import Scope
-from qserver.query.sql.shell.values import is_null, of_all, of_rows
 
 _AGGREGATES = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 
@@ -51,7 +51,7 @@ class CoreScope(Scope):
         return None
 
     def groups(self) -> Iterator[exp.Expr]:
-        """The groupings that have missing values."""
+        """Groupings with missing values."""
         for k, one in enumerate(self.core.groupings):
             if any(value.name is None for value in one.values):
                 yield exp.column(f"k{k}")
@@ -95,7 +95,7 @@ class CoreScope(Scope):
             )
 
     def unknown(self, node: exp.Expr) -> SqlError:
-        """What is neither grouped by nor counted."""
+        """The error of an expression that is neither grouped nor aggregated."""
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             axis = self.core.names.any_axis(node)  # raises if it names no attribute
             name = self.source.source(node)
@@ -143,7 +143,7 @@ class TableScope(Scope):
         return None if not found else found[0][1].read_by(found[0][0])
 
     def groups(self) -> Iterator[exp.Expr]:
-        """What is public of its tables; all values together are none that is missing."""
+        """Public columns of its tables; a total is not a missing value."""
         for alias, relation in self.tables:
             for column in relation.columns:
                 if column.is_number or column.rank is not None:
@@ -157,7 +157,7 @@ class TableScope(Scope):
                     yield exp.Case(ifs=[exp.If(this=known, true=exp.true())])
 
     def find(self, node: exp.Column) -> list[tuple[str, Column]]:
-        """The columns that a name may mean, with their tables."""
+        """The columns with this name, with their tables."""
         table, name = node.table.lower(), node.this
         return [
             (alias, column)
@@ -170,7 +170,7 @@ class TableScope(Scope):
         ]
 
     def unknown(self, node: exp.Expr) -> SqlError:
-        """A name that no table has, or an aggregate where none can be."""
+        """The error of a name that no table has, or of a misplaced aggregate."""
         if isinstance(node, exp.Column):
             names = [c.name for _, one in self.tables for c in one.columns if not c.is_extra]
             tables = [alias for alias, _ in self.tables if alias]
@@ -182,7 +182,7 @@ class TableScope(Scope):
 
 
 class GroupedScope(Scope):
-    """A SELECT that groups the rows of other SELECTs by what is public."""
+    """A SELECT that groups rows of other SELECTs by public values."""
 
     def __init__(
         self,
@@ -260,7 +260,7 @@ class GroupedScope(Scope):
         )
 
     def unknown(self, node: exp.Expr) -> SqlError:
-        """What is neither grouped by nor added up."""
+        """The error of an expression that is neither grouped nor added up."""
         if isinstance(node, exp.Column) and not self.inner.find(node):
             return self.inner.unknown(node)
         return self.source.refuse("group by it, or take SUM, MIN or MAX of it", node)

@@ -1,4 +1,4 @@
-"""Run what was read, and make the statement's table of its rows."""
+"""Run the parsed text, and make the statement's table of its rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from sqlglot import exp
 
 from qserver.errors import CapacityError, EngineError, InputError, SqlError
 from qserver.query.domain import Domain, decimal_text
-from qserver.query.linear import LinearQuery, checked_span, linear_query
+from qserver.query.linear_query import LinearQuery, checked_span, linear_query
 from qserver.query.sealed_periods import clipped
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.clauses import UNSAID, Clauses
 from qserver.query.sql.engine.run import run_typed
-from qserver.query.sql.functions.function import Binning, Combined
+from qserver.query.sql.exactness import UNSAID, Clauses
+from qserver.query.sql.functions.function_of_sums import Binning, Combined
 from qserver.query.sql.functions.group_count import Passing, columns_of
-from qserver.query.sql.functions.meaning import Item, Linear, Several
+from qserver.query.sql.functions.item_meaning import Item, Linear, Several
 from qserver.query.sql.functions.quantile import DAYS_SAID, is_day
-from qserver.query.sql.regions import ProductTerm
-from qserver.query.sql.select import cast_to
-from qserver.query.sql.shape import (
+from qserver.query.sql.order_by import (
     PLAIN,
     Every,
     Shape,
@@ -32,13 +30,22 @@ from qserver.query.sql.shape import (
     Top,
     sides_of,
 )
+from qserver.query.sql.regions import ProductTerm
+from qserver.query.sql.select import cast_to
 from qserver.query.sql.shaping.ranks import Rank
-from qserver.query.sql.shaping.units import COUNTS, Unit
+from qserver.query.sql.shaping.units_of_measure import COUNTS, Unit
+from qserver.query.sql.shell.derived_table import (
+    PLACE,
+    Column,
+    Relation,
+    SortBy,
+    called,
+    renumbered,
+)
+from qserver.query.sql.shell.engine_sql import aliased
 from qserver.query.sql.shell.formulas import Formulas
 from qserver.query.sql.shell.functions import has_kinks
-from qserver.query.sql.shell.relations import PLACE, Column, Relation, SortBy, called, renumbered
 from qserver.query.sql.shell.selects import Env, Shell, no_event, same_rows
-from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import (
     MAX_CELLS,
     Bounds,
@@ -76,7 +83,7 @@ def table_of(shell: Shell, root: exp.Expr, env: Env) -> Statement:
 
     Raises:
         SqlError: it cannot be answered; points at the place.
-        CapacityError: it asks too much.
+        CapacityError: it asks for too much.
     """
     reader = Tables(shell)
     shell.counts = reader.counted
@@ -94,7 +101,7 @@ class _Rows:
     kinds: Sequence[str]
 
     def kind(self, column: int) -> str:
-        """What DuckDB calls the type of a column."""
+        """DuckDB's name of a column's type."""
         return self.kinds[self.places[called(column)]]
 
     def of(self, column: int) -> list[object]:
@@ -104,7 +111,7 @@ class _Rows:
 
 
 def _cast_of(said: exp.Expr | None) -> GroupKind | None:
-    """The kind to which a value is cast without a change of it; None for no such cast."""
+    """The kind of a cast that keeps the value, or None."""
     to = None if said is None else cast_to(said)
     if to is None:
         return None
@@ -123,7 +130,7 @@ class Tables:
         self._formulas = Formulas(shell.source, shell.cores, shell.counted)
 
     def counted(self, relation: Relation) -> Several:
-        """How many rows of a relation its tests leave."""
+        """The number of a relation's rows that pass its tests."""
         if relation.firsts:
             raise no_groups(self._source)
         return passing_groups(self.part(relation))
@@ -172,7 +179,7 @@ class Tables:
         )
 
     def _kind(self, column: Column, rows: _Rows) -> GroupKind:
-        """What the names of a group are."""
+        """The kind of a group's names."""
         said = column.said.unalias() if column.said is not None else None
         is_text = isinstance(said, exp.Cast) and said.is_type(*exp.DataType.TEXT_TYPES)
         if is_text or isinstance(said, exp.ToChar):
@@ -189,7 +196,7 @@ class Tables:
         return _OF_BINS.get(of, kind) if self._names.level(said) is None else kind
 
     def _time(self, said: exp.Expr | None) -> GroupKind | None:
-        """Whether a function of days gives days or times, as in PostgreSQL; None for no such."""
+        """Whether a function of days gives days or times, as in PostgreSQL; None for others."""
         known = (c for c in said.find_all(exp.Column) if self._names.is_known(c)) if said else ()
         if not any(self._domain.attributes[self._names.any_axis(c)].periods for c in known):
             return None
@@ -227,7 +234,7 @@ class Tables:
     def _events(
         self, rows: tuple[Row, ...], numbers: Sequence[Column], at: exp.Expr
     ) -> tuple[tuple[Row, ...], tuple[Bounds, ...]]:
-        """The rows that PROBABILITY asks about, and between which ends; it asks nothing of NULL."""
+        """The rows of PROBABILITY, and its ends; none for NULL."""
         ends = [c.bounds for c in numbers if c.bounds is not None]
         if not ends:
             return rows, ()
@@ -266,7 +273,7 @@ class Tables:
         return _Rows({name: i for i, name in enumerate(names)}, found.rows, found.kinds)
 
     def _numbers(self, relation: Relation) -> list[Column]:
-        """The columns of numbers: those of SELECT, and others that tests and keys are about."""
+        """The columns of numbers: of SELECT, and others in tests and keys."""
         shown = [c for c in relation.columns if c.is_number]
         by_id = {c.id: c for c in (*relation.columns, *relation.hidden)}
         nodes = [c.node for c in shown]
@@ -278,7 +285,7 @@ class Tables:
         return shown
 
     def _same(self, relation: Relation, numbers: Sequence[Column]) -> dict[int, int]:
-        """Per hidden column of numbers the place of the one that is the same."""
+        """Place of the equal column for each hidden column of numbers."""
         by_id = {c.id: c for c in (*relation.columns, *relation.hidden)}
         nodes = [c.node for c in numbers]
         return {i: nodes.index(by_id[i].node) for i in _wanted(relation)}
@@ -387,7 +394,7 @@ class Tables:
         )
 
     def _check_keys(self, relation: Relation, rows: _Rows) -> None:
-        """Rows are ordered by a rank within parties only where all before it tells the parties."""
+        """SqlError unless earlier keys separate the parties of a rank in ORDER BY."""
         before = [list[object]() for _ in rows.rows]
         for key in relation.keys:
             if key.parties is not None:
@@ -416,7 +423,7 @@ def _check_size(n_rows: int, n_numbers: int) -> None:
 
 
 def _check_compared(cells: Sequence[Sequence[Cell]]) -> None:
-    """CapacityError if too many numbers are compared to tell those of a table."""
+    """CapacityError if a table compares too many numbers."""
     compared = (cell for row in cells for cell in row if isinstance(cell, Combined))
     n = sum(len(cell.queries) for cell in compared if has_kinks(cell.function))
     if n > MAX_CELLS:
@@ -447,7 +454,7 @@ def _named_rows(
 def _places(
     relation: Relation, groups: Sequence[Column], place: Mapping[int, int]
 ) -> tuple[tuple[int | None, int | None], ...]:
-    """Per item of SELECT the place of its group, or of its number."""
+    """Place of the group or the number of each item of SELECT."""
     listed = [c for c in relation.columns if not c.is_extra]
     return tuple(
         (None, place[c.id]) if c.is_number else (groups.index(c) if c.rank is None else None, None)
@@ -456,7 +463,7 @@ def _places(
 
 
 def _wanted(relation: Relation) -> list[int]:
-    """The numbers that tests, ranks and keys are about."""
+    """Numbers in tests, ranks and keys."""
     ranks = [first.rank for first in relation.firsts]
     ranks += [c.rank for c in relation.columns if c.rank is not None]
     sides = [side for test in relation.tests for side in sides_of(test)]
@@ -467,18 +474,18 @@ def _wanted(relation: Relation) -> list[int]:
 
 
 def _groups(relation: Relation) -> list[Column]:
-    """The public columns, those that are grouped by in the order of GROUP BY."""
+    """The public columns, groupings in the order of GROUP BY."""
     found = [c for c in relation.columns if not c.is_number and c.rank is None]
     return sorted(found, key=lambda c: len(found) if c.order is None else c.order)
 
 
 def _course(groups: Sequence[Column]) -> Course | None:
-    """The first of the groups that follows the course of time, or None."""
+    """The first group of periods, or None."""
     return next((Course(k, c.course) for k, c in enumerate(groups) if c.course), None)
 
 
 def _parties(column: int | None, rows: _Rows, unnamed: frozenset[int]) -> tuple[int | None, ...]:
-    """Per row whom it is ranked among; None for one with NULL among its groups."""
+    """The party of each row; None with NULL among its groups."""
     of = [0] * len(rows.rows) if column is None else rows.of(column)
     return tuple(None if k in unnamed else int(str(party)) for k, party in enumerate(of))
 
@@ -488,7 +495,7 @@ def _ranks(values: Sequence[object]) -> tuple[int | None, ...]:
 
 
 def _name(value: object) -> str | None:
-    """What a public value is called."""
+    """The name of a public value."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -503,10 +510,10 @@ def _name(value: object) -> str | None:
 
 
 def passing_groups(table: Statement) -> Several:
-    """How many rows of a table pass its test.
+    """The number of a table's rows that pass its test.
 
     Raises:
-        SqlError: it has no groups, cuts them by LIMIT, or tests other numbers than counts and sums.
+        SqlError: it has no groups, cuts them by LIMIT, or tests numbers other than counts and sums.
     """
     shape, rows = table.shape, table.rows
     if shape.limit is not None or shape.offset or not table.groups or not rows:
@@ -525,7 +532,7 @@ def passing_groups(table: Statement) -> Several:
 
 
 def is_whole(query: LinearQuery) -> bool:
-    """Whether its value is a whole number for all data."""
+    """Whether a query's value is always whole."""
     return all(term.coefficient.denominator == 1 for term in query.terms)
 
 
@@ -542,7 +549,7 @@ def _linear(query: LinearQuery) -> Linear:
 
 
 def no_groups(source: SqlText) -> SqlError:
-    """The error of a count of what are no groups, or not all."""
+    """The error of a count of rows other than all groups."""
     return source.refuse(
         "count the groups of GROUP BY, without LIMIT",
         source.end,

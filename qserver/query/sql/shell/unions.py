@@ -1,4 +1,4 @@
-"""UNION ALL: the rows of several SELECTs, one after the other."""
+"""UNION ALL: the rows of several SELECTs in turn."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from qserver.errors import CapacityError
-from qserver.query.sql.clauses import UNSAID
+from qserver.query.sql.exactness import UNSAID
 from qserver.query.sql.select import cut_of
+from qserver.query.sql.shell.derived_table import PLACE, Column, Reader, Relation, SortBy, called
+from qserver.query.sql.shell.engine_sql import aliased, is_null, ordered
 from qserver.query.sql.shell.records import Named, others_of
-from qserver.query.sql.shell.relations import PLACE, Column, Reader, Relation, SortBy, called
-from qserver.query.sql.shell.values import aliased, is_null, ordered
 
 MOST_PARTS = 64
 
@@ -189,5 +189,5 @@ def _are_periods(parts: Sequence[Relation], k: int) -> bool:
 
 
 def listed_of(relation: Relation) -> list[Column]:
-    """The columns that SELECT lists."""
+    """The listed columns of a SELECT."""
     return [column for column in relation.columns if not column.is_extra]

@@ -1,4 +1,4 @@
-"""Which function of several sums an item of SELECT asks for, and of which sums."""
+"""The function of several sums in an item of SELECT, and its sums."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
-from qserver.query.sql.functions.meaning import Linear, Several, product_term
+from qserver.query.sql.functions.item_meaning import Linear, Several, product_term
 from qserver.query.sql.functions.quantile import Quantile
 from qserver.query.sql.functions.thresholds import Bins, QuantileOf
 from qserver.query.sql.regions import Functions, ProductTerm
@@ -66,12 +66,12 @@ class SeveralReader:
         self._functions = functions
 
     def read(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Several | None:
-        """The function that an aggregate asks for, of the records that meet a condition.
+        """The function of an aggregate, over the records that meet a condition.
 
-        None for any other item.
+        None for other items.
 
         Raises:
-            SqlError: it is one, but not of a numeric attribute, or not for a share between 0 and 1.
+            SqlError: its attribute is not numeric, or its share not between 0 and 1.
         """
         kinds = (
             *(self._quantile, self._spread, self._extreme),
@@ -143,7 +143,7 @@ class SeveralReader:
         return self._of_thresholds(node.this, Fraction(int(isinstance(node, exp.Max))))
 
     def _spread(self, node: exp.Expr) -> Several | None:
-        """A variance or a deviation; as in most databases of a sample, where it does not say."""
+        """A variance or a deviation; of a sample by default, as in most databases."""
         if (kind := _SPREADS.get(type(node))) is None:
             return None
         values = self._numeric(node.this)
@@ -208,7 +208,7 @@ class SeveralReader:
         return Several(tuple(Linear((term,)) for term in terms), Standardised(kind))
 
     def _check_bins(self, node: exp.Corr, *both: Bins) -> None:
-        """Refuse bins so wide that no counts could tell the correlation."""
+        """Refuse bins too wide to determine the correlation."""
         hidden = [values.error / values.radius if values.radius else Fraction(1) for values in both]
         if sum(hidden) >= MOST_HIDDEN:
             worst = both[hidden.index(max(hidden))]

@@ -1,24 +1,24 @@
 """Statistics of one number and of two, from sums over the records that have them.
 
-Their intervals follow from draws of the errors of these sums. Where the intervals of the sums must
-hold at once, they are all that these allow. With y the value less the middle of its public range,
+Their intervals follow from draws of the errors of these sums. With simultaneous intervals of the
+sums, they are all values that these allow. With y the value less the middle of its public range,
 which is 2 r long, and h = r^2 / 2:
 
     V = Q / N - (S / N)^2 + h,   N = sum of 1, S = sum of y, Q = sum of (y^2 - h).
 
 For one S and Q this is a concave function of 1 / N, rising in Q and falling in |S|. So its extremes
-over three intervals are found exactly, whatever the errors of the sums have to do with each other.
+over three intervals are found exactly, for any dependence of the sums' errors.
 
-*Spread* takes N, S and Q. *Correlation* takes N, S and Q of either number,
-and P, the sum of the products of both less their middles; its interval holds the quotient of every
-covariance and all deviations that the six intervals allow. What bins hide is added: a bound on that
-is not public, since it depends on the deviations. *Regression* takes the same six, of attributes in
-which each bin is one value: with x and y less the middles of their public ranges,
-C = P / N - Sx Sy / N^2 and V the variance of x, the slope is C / V, and the line goes through the
-means. *Skewness and kurtosis* say how a number leans to one side, and how heavy its tails are. With
-y less the middle of its public range and r half of that, they follow from N and the sums of u,
-u^2 - 1/2, u^3 and u^4 - 1/2, where u = y / r: from the third and the fourth moment about the mean,
-by powers of the second. Of a sample they are corrected as in DuckDB and spreadsheets.
+*Spread* takes N, S and Q. *Correlation* takes N, S and Q of either number, and P, the sum of the
+products of both less their middles; its interval holds the quotient of every covariance and all
+deviations that the six intervals allow. The bins' error is added: its bound is not public, since it
+depends on the deviations. *Regression* takes the same six, of attributes in which each bin is one
+value: with x and y less the middles of their public ranges, C = P / N - Sx Sy / N^2 and V the
+variance of x, the slope is C / V, and the line goes through the means. *Skewness and kurtosis*
+measure asymmetry and the weight of tails. With y less the middle of its public range and r half of
+that, they follow from N and the sums of u, u^2 - 1/2, u^3 and u^4 - 1/2, where u = y / r: from the
+third and the fourth moment about the mean, by powers of the second. Of a sample they are corrected
+as in DuckDB and spreadsheets.
 """
 
 from __future__ import annotations
@@ -33,9 +33,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.sql.functions.function import Combination, FunctionOfSums, KnownPart, Smooth
-from qserver.query.sql.tables.intervals import PublicBounds
-from qserver.query.sql.tables.intervals import outward as rounded
+from qserver.query.sql.functions.function_of_sums import (
+    Combination,
+    FunctionOfSums,
+    KnownPart,
+    Smooth,
+)
+from qserver.query.sql.tables.cell_intervals import PublicBounds
+from qserver.query.sql.tables.cell_intervals import outward as rounded
 
 OfPairs = Literal["covar_pop", "covar_samp", "slope", "intercept", "r2"]
 OfMoments = Literal["skewness", "kurtosis", "kurtosis_pop"]
@@ -51,11 +56,11 @@ class _Statistic(FunctionOfSums):
     @property
     @abstractmethod
     def ends(self) -> tuple[float, float]:
-        """The least and the greatest that it may be; may be infinite."""
+        """The public range; may be infinite."""
 
     @abstractmethod
     def values(self, parts: FloatArray) -> FloatArray:
-        """The number of each draw of the sums, shape (n_parts, n_draws); NaN where it has none."""
+        """The number per draw of the sums, shape (n_parts, n_draws); NaN without a value."""
 
     @property
     def smooth(self) -> Smooth:
@@ -63,7 +68,7 @@ class _Statistic(FunctionOfSums):
         return Smooth(self.values, *self.ends)
 
     def within(self, parts: Sequence[KnownPart], low: float, high: float) -> Combination:
-        """The number of the estimates, brought between two ends; None where it has none."""
+        """The number of the estimates, clipped to two ends; None without a value."""
         found = float(self.values(np.array([[part.estimate] for part in parts]))[0])
         estimate = min(max(found, low), high) if math.isfinite(found) else None
         return Combination(estimate, low, high)
@@ -89,7 +94,7 @@ class Spread(_Statistic):
         return (self.radius if self.is_root else self.radius**2) * _STATED_SHARE or Fraction(1)
 
     def error(self, of_value: Fraction) -> Fraction:
-        """How far it is at most from that of the bins' middles, `of_value` from each value.
+        """Bound on its distance from the value at the bins' middles; `of_value` per value.
 
         The deviation of a sum is at most the sum of the deviations, and that of the distances is
         at most the greatest of them. A deviation is at most the radius. With N - 1 it is at most
@@ -106,7 +111,7 @@ class Spread(_Statistic):
         return 0.0, math.sqrt(most) if self.is_root else most
 
     def values(self, parts: FloatArray) -> FloatArray:
-        """Without a value where the sums allow no number of records, or no deviation."""
+        """The number per draw; NaN if the sums allow no number of records, or no deviation."""
         n, s, q = parts
         divisor = n - 1.0 if self.is_sample else n
         with np.errstate(all="ignore"):
@@ -149,21 +154,21 @@ class Correlation(_Statistic):
 
     @property
     def stated_half_width(self) -> Fraction:
-        """A twentieth of what a correlation may be."""
+        """A twentieth of a correlation's range."""
         return 2 * _STATED_SHARE
 
     @property
     def smooth(self) -> Smooth:
-        """The correlation by draws; of which bins hide something, unless each is one value."""
+        """The correlation by draws; bins add an error unless each is one value."""
         return Smooth(self.values, *self.ends, hides=any(self.errors))
 
     @property
     def ends(self) -> tuple[float, float]:
-        """What it may be."""
+        """The public range."""
         return -1.0, 1.0
 
     def values(self, parts: FloatArray) -> FloatArray:
-        """Without a value where one of the deviations is not above zero."""
+        """The number per draw; NaN if a deviation is not above zero."""
         with np.errstate(all="ignore"):
             both, first, second = of_both(parts, self.radii)
             found = both / np.sqrt(first * second)
@@ -195,7 +200,7 @@ def _quotient(over: float, least: float, most: float) -> float:
 
 @dataclass(frozen=True)
 class Regression(_Statistic):
-    """A number that the sums N, Sx, Qx, Sy, Qy and P tell.
+    """A statistic of a regression, from the sums N, Sx, Qx, Sy, Qy and P.
 
     Args:
         middles, radii: of the public ranges of x and y.
@@ -214,7 +219,7 @@ class Regression(_Statistic):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """What is public of it."""
+        """The public range."""
         if self.kind == "r2":
             return 0.0, 1.0
         if self.kind == "covar_pop":
@@ -223,7 +228,7 @@ class Regression(_Statistic):
         return -math.inf, math.inf
 
     def values(self, parts: FloatArray) -> FloatArray:
-        """Without a value where x, and for r2 y, does not vary."""
+        """The number per draw; NaN if x, or y for r2, does not vary."""
         n, sx, _, sy, _, _ = parts
         at_x, at_y = map(float, self.middles)
         with np.errstate(all="ignore"):
@@ -255,7 +260,7 @@ class Regression(_Statistic):
 
 @dataclass(frozen=True)
 class Standardised(_Statistic):
-    """A number that these sums tell; where their intervals hold at once it has none."""
+    """A standardised moment from these sums; it has no simultaneous interval."""
 
     kind: OfMoments
 
@@ -263,11 +268,11 @@ class Standardised(_Statistic):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """What is public of it."""
+        """The public range."""
         return (-2.0 if self.kind == "kurtosis_pop" else -math.inf), math.inf
 
     def values(self, parts: FloatArray) -> FloatArray:
-        """Without a value where nothing varies, or of too few records."""
+        """The number per draw; NaN without variation, or with too few records."""
         n, first, second, third, *rest = parts
         with np.errstate(all="ignore"):
             mean, square, cube = first / n, second / n + 0.5, third / n
@@ -285,19 +290,19 @@ class Standardised(_Statistic):
         return np.where((n > least) & (variance > 0.0) & np.isfinite(found), found, np.nan)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
-        """The number of the estimates, and all that is public of it."""
+        """The number of the estimates, and its public range."""
         return self.within(parts, *self.ends)
 
 
 @dataclass(frozen=True)
 class Range:
-    """The least and the greatest value that is possible."""
+    """The least and the greatest possible value."""
 
     low: Fraction
     high: Fraction
 
     def within(self, low: Fraction, high: Fraction) -> Range:
-        """What public bounds leave of it."""
+        """The range within public bounds."""
         return Range(*PublicBounds(low, high).cut(self.low, self.high))
 
     def times(self, other: Range) -> Range:

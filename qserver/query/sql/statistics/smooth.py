@@ -1,9 +1,8 @@
-"""Smooth functions of sums: quotients, and what a few sums of powers say of a distribution.
+"""Smooth functions of sums: quotients, and statistics from sums of powers.
 
-Their interval follows from draws of the sums' errors (`qserver.inference.smooth`). Where the
-intervals of the sums must hold at once, it holds all values that these allow.
-
-How exact each function is asked to be, and the questions of its sums, are here too.
+Intervals follow from draws of the sums' errors (`qserver.inference.smooth`). With simultaneous
+intervals of the sums, they hold all values that these allow. The asked exactness of functions, and
+their questions, are here too.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import RequirementError
-from qserver.query.grid import class_grid
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import class_grid
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import primitive
-from qserver.query.sql.clauses import least_base
-from qserver.query.sql.functions.calculated import at_once, widths_at_once
-from qserver.query.sql.functions.function import (
+from qserver.query.sql.exactness import least_base
+from qserver.query.sql.functions.arithmetic import at_once, widths_at_once
+from qserver.query.sql.functions.function_of_sums import (
     Combination,
     Combined,
     FunctionOfSums,
@@ -32,17 +31,17 @@ from qserver.query.sql.functions.function import (
     Order,
     Smooth,
 )
-from qserver.query.sql.functions.meaning import Quotient, Several
+from qserver.query.sql.functions.item_meaning import Quotient, Several
 from qserver.query.sql.functions.quantile import MOST_THRESHOLDS
 from qserver.query.sql.functions.thresholds import QuantileOf
 from qserver.query.sql.statement import MAX_CELLS, Ratio, Statement
-from qserver.query.sql.tables.intervals import (
+from qserver.query.sql.tables.cell_intervals import (
     CellInterval,
     PublicBounds,
     centred,
     quotient_interval,
 )
-from qserver.query.sql.tables.relative import confidence_of
+from qserver.query.sql.tables.relative_length import confidence_of
 
 FloatArray = NDArray[np.float64]
 
@@ -56,7 +55,7 @@ class QuotientOf(FunctionOfSums):
 
     Args:
         bounds: the least and the greatest value that part / denominator has for any data; None if
-            they are not known.
+            unknown.
     """
 
     middle: Fraction
@@ -70,7 +69,7 @@ class QuotientOf(FunctionOfSums):
 
     @property
     def smooth(self) -> Smooth:
-        """The quotient; it has no value where its denominator has the other sign, or is zero."""
+        """The quotient; no value if its denominator has the other sign, or is zero."""
         low, high = -math.inf, math.inf
         if self.bounds is not None:
             low, high = (float(self.middle + end) for end in self.bounds.whole)
@@ -111,9 +110,9 @@ def _as_combined(cell: Ratio, *, about_zero: bool) -> Combined:
 
 
 def of_sums(quotient: Quotient) -> Several:
-    """A quotient as a function of two sums, which others of its kind may be added to.
+    """A quotient as a function of two sums, to which others may be added.
 
-    It is measured about the middle of its public bounds, where they are known of it as it is typed.
+    It is measured about the middle of its public bounds, if these are known.
     """
     low, high, middle, bounds = quotient.low, quotient.high, Fraction(0), None
     if low is not None and high is not None:
@@ -148,9 +147,9 @@ def _shared(statement: Statement) -> set[LinearQuery]:
 
 @lru_cache(maxsize=1_024)
 def kinds(queries: tuple[LinearQuery, ...]) -> FloatArray:
-    """The weights of a record in each sum, for every kind of record that counts, shape (k, m).
+    """Weights in each sum of every kind of record, shape (k, m).
 
-    Where there are too many kinds, that of one which has the greatest weight in every sum.
+    With too many kinds, one kind with the greatest weight in every sum.
     """
     grid = class_grid(*queries)
     if grid.n_cells > _MAX_KINDS:
@@ -174,7 +173,7 @@ def smooth_asked(statement: Statement) -> dict[Place, SmoothAsked]:
     """The smooth numbers of a statement, by their place.
 
     Raises:
-        SqlError: the text does not say how long an interval may be.
+        SqlError: the text gives no length.
         RequirementError: a quotient is the same for all data.
     """
     found = dict[Place, SmoothAsked]()
@@ -201,7 +200,7 @@ def _half_width(statement: Statement, column: int, cell: Combined) -> Fraction:
 
 
 def _least_size(statement: Statement, function: QuotientOf) -> Fraction:
-    """The least that a quotient can be: a percentage is one of that."""
+    """The least size of a quotient, in whose percentages lengths are given."""
     if function.bounds is not None:
         low, high = (function.middle + end for end in function.bounds.whole)
         if (least := max(low, -high)) > 0:
@@ -230,10 +229,10 @@ class OrderAsked:
 
 
 def order_asked(statement: Statement) -> dict[Place, OrderAsked]:
-    """The numbers of a statement that are told by places in order, if one by one, by their place.
+    """The numbers told by places in order, by place; only for separate intervals.
 
     Raises:
-        SqlError: the text does not say how long an interval may be, or says it in percent.
+        SqlError: the text gives no length, or gives it in percent.
     """
     found = dict[Place, OrderAsked]()
     for i, k, cell in combined_cells(statement):
@@ -248,7 +247,7 @@ def order_asked(statement: Statement) -> dict[Place, OrderAsked]:
 
 
 def order_at_once(statement: Statement) -> OfSeveral:
-    """The half-widths of the counts of those that hold at once; raises as `order_asked` does."""
+    """Half-widths of the counts for simultaneous intervals; raises as `order_asked` does."""
     base, found = least_base(statement.clauses.assuming, 0.0), dict[Place, tuple[float, ...]]()
     for i, k, cell in combined_cells(statement):
         if statement.clauses.simultaneous and cell.function.smooth is None:
@@ -258,7 +257,7 @@ def order_at_once(statement: Statement) -> OfSeveral:
 
 
 def steps_half_width(statement: Statement, column: int, cell: Combined) -> Fraction:
-    """The half-width that is asked of a function; raises as `order_asked` does."""
+    """The asked half-width of a function; raises as `order_asked` does."""
     half_width = statement.exactness_of(column).half_width
     if half_width is None:
         of = "the units of the number" if cell.function.has_steps else "records"
@@ -270,7 +269,7 @@ def steps_half_width(statement: Statement, column: int, cell: Combined) -> Fract
 
 
 def several_confidence(statement: Statement, column: int, cell: Combined) -> float:
-    """The confidence of the interval of each sum; that of the cell but where it counts groups."""
+    """The confidence of each sum's interval: the cell's, unless it counts groups."""
     confidence, order = confidence_of(statement, column), cell.function.order
     if statement.clauses.simultaneous or order is None:
         return confidence
@@ -280,7 +279,7 @@ def several_confidence(statement: Statement, column: int, cell: Combined) -> flo
 def combined_cells(statement: Statement) -> Iterator[tuple[int, int, Combined]]:
     """Row, column and cell of each function of sums.
 
-    Where all intervals must hold at once, quantiles are told by all counts below values.
+    For simultaneous intervals, quantiles use all counts below values.
     """
     for i, row in enumerate(statement.rows):
         for k, cell in enumerate(row.cells):
@@ -298,7 +297,7 @@ def _at_once(cell: Combined, statement: Statement) -> Combined:
 
 
 def are_counts(queries: Sequence[LinearQuery], statement: Statement) -> bool:
-    """Whether each of some queries counts values behind a quantile, and there is one."""
+    """Whether these queries, at least one, all count values of quantiles."""
     cells = [cell for _, _, cell in combined_cells(statement)]
     orders = [(order, cell.queries) for cell in cells if (order := cell.function.order)]
     counted = {

@@ -1,4 +1,4 @@
-"""What a table asks for, and what is to be known of its numbers: lengths, bounds, remarks.
+"""Lengths, bounds and remarks of a table's numbers.
 
-`catalogue` answers what is public of a dataset.
+`catalogue` has public facts.
 """

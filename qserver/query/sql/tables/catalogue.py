@@ -1,8 +1,8 @@
-"""What is public of a dataset, as SQL asks for it: its name, its attributes, their kinds.
+"""Public facts of a dataset in SQL: its name, attributes and their kinds.
 
 SHOW TABLES, DESCRIBE a, SHOW COLUMNS FROM a, SELECT from information_schema.tables and columns, and
-SELECT * that asks for no row, by which tools read the names of columns.
-A statement of this kind has rows without numbers, and costs nothing.
+SELECT * without rows, by which tools read column names. Such a statement has rows without numbers,
+and costs nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from sqlglot import ParseError, TokenError, exp
 
 from qserver.errors import EngineError
 from qserver.query.domain import Attribute, Domain
-from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.engine.run import Table, run
+from qserver.query.sql.exactness import Clauses
 from qserver.query.sql.statement import Row, Statement
-from qserver.query.sql.tables import relations
-from qserver.query.sql.tables.relations import Names
+from qserver.query.sql.tables import catalogue_relations
+from qserver.query.sql.tables.catalogue_relations import Names
 from qserver.query.sql.text import DESCRIBED, SqlText
 from qserver.query.sql.tokens import MAX_TOKENS, Words
 
@@ -48,7 +48,7 @@ def is_catalogue(text: str) -> bool:
 
 
 def catalogue_statement(text: str, domain: Domain, *, dataset: str) -> Statement | None:
-    """The statement of public facts that a text asks for; None for another text.
+    """The statement of a text about public facts; None for another text.
 
     Raises:
         SqlError: it asks information_schema for something else.
@@ -65,7 +65,7 @@ def catalogue_statement(text: str, domain: Domain, *, dataset: str) -> Statement
             for a in domain.attributes
             for level in a.levels
         ]
-        kinds = relations.Table.of(dataset, domain).described
+        kinds = catalogue_relations.Table.of(dataset, domain).described
         named = [(*kind, *own) for kind, own in zip(kinds, said, strict=True)]
         return _statement(source, ("column_name", "data_type", "n_values", "kind"), named)
     empty = _NO_ROW.fullmatch(text)
@@ -96,15 +96,15 @@ def _kind(attribute: Attribute) -> str:
 
 def _facts(select: exp.Select, domain: Domain, dataset: str) -> list[Table]:
     """The relations of information_schema that a SELECT reads, under their own names."""
-    names = Names("qserver", "", 0, (relations.Table.of(dataset, domain),), ())
+    names = Names("qserver", "", 0, (catalogue_relations.Table.of(dataset, domain),), ())
     found = dict[str, Table]()
     for one in select.find_all(exp.Table):
         name = one.name.lower()
-        of = relations.relation(SCHEMA, name) if one.db.lower() == SCHEMA else None
+        of = catalogue_relations.relation(SCHEMA, name) if one.db.lower() == SCHEMA else None
         if of is not None:
             one.set("db", None)
-            rows = tuple(of.values(row) for row in relations.rows_of(SCHEMA, name, names))
-            kinds = tuple(relations.DUCKDB[kind] for kind in of.columns.values())
+            rows = tuple(of.values(row) for row in catalogue_relations.rows_of(SCHEMA, name, names))
+            kinds = tuple(catalogue_relations.DUCKDB[kind] for kind in of.columns.values())
             found[name] = Table(name, tuple(of.columns), kinds, rows)
     return list(found.values())
 

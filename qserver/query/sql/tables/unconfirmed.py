@@ -1,6 +1,6 @@
-"""A statement that does not say how exact it shall be: what it is priced at, and the error.
+"""A statement without lengths: its price at stated lengths, and its error.
 
-Tools send statements by themselves, so one that says nothing never spends. It is priced at lengths
+Tools send statements on their own, so one without lengths never spends. It is priced at lengths
 that depend on the text alone.
 """
 
@@ -13,13 +13,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 from qserver.errors import SqlError
-from qserver.query.asking.reading import AS_EVER
+from qserver.query.asking.method_and_prior import AS_EVER
 from qserver.query.domain import decimal_text
-from qserver.query.linear import LinearQuery
-from qserver.query.sql.clauses import STATED_BASE, Exactness
-from qserver.query.sql.functions.function import Combined, needs_records, public_range
+from qserver.query.linear_query import LinearQuery
+from qserver.query.sql.exactness import STATED_BASE, Exactness
+from qserver.query.sql.functions.function_of_sums import Combined, needs_records, public_range
 from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
-from qserver.query.sql.tables.intervals import centred
+from qserver.query.sql.tables.cell_intervals import centred
 from qserver.query.sql.text import EXPLAIN
 
 STATED_COUNT = Fraction(100)
@@ -34,11 +34,11 @@ STATED_PART = Fraction(1, 20)
 
 
 class UnconfirmedError(SqlError):
-    """The text does not say how exact it shall be, and history does not answer it.
+    """The text gives no length, and history does not answer it.
 
     Args:
-        price_nano, remaining_nano: at the stated lengths, and what is left, in 1e-9 epsilon.
-        words: what to add to the text to pay that.
+        price_nano, remaining_nano: price at the stated lengths, and budget left, in 1e-9 epsilon.
+        words: to add to the text to pay that.
     """
 
     code = "unconfirmed"
@@ -52,7 +52,7 @@ class UnconfirmedError(SqlError):
 def says_none(statement: Statement) -> bool:
     """Whether it lacks a length, and history may answer it.
 
-    History does not where it asks for fresh noise, another reading, or all intervals at once.
+    History may not for fresh noise, another method, or simultaneous intervals.
     """
     clauses = statement.clauses
     is_plain = not clauses.looking.independent and clauses.reading == AS_EVER
@@ -60,9 +60,9 @@ def says_none(statement: Statement) -> bool:
 
 
 def with_default(statement: Statement, default: Exactness) -> Statement:
-    """The statement with a default of the asker's where it says nothing, as if it was typed.
+    """The statement with the asker's default for unset values, as if typed.
 
-    A length that none of its numbers can miss says nothing, as 100 of averages of ages does.
+    A length that no number can exceed does not count, such as 100 for average ages.
     """
     if default.by_kind and not statement.bounds:
         statement = _with_kinds(statement, dict(default.by_kind))
@@ -76,7 +76,7 @@ def with_default(statement: Statement, default: Exactness) -> Statement:
 
 
 def _with_kinds(statement: Statement, widths: Mapping[str, Fraction]) -> Statement:
-    """The statement with the length of its kind behind each column that no length is said of."""
+    """The statement with the length of its kind at each column without one."""
     kinds = [statement.units[k].kind if statement.units else "" for k in _missing(statement)]
     said = [statement.said_of(k) for k in range(len(statement.columns))]
     for k, kind in zip(_missing(statement), kinds, strict=True):
@@ -86,7 +86,7 @@ def _with_kinds(statement: Statement, widths: Mapping[str, Fraction]) -> Stateme
 
 
 def _public_width(cell: Cell) -> float | Fraction:
-    """How far the ends of all that is public of a number are apart, where WITHIN is about it."""
+    """Width of a number's public range, if WITHIN is about it."""
     if isinstance(cell, Sum):
         return math.inf
     if isinstance(cell, Ratio):
@@ -99,12 +99,12 @@ def _public_width(cell: Cell) -> float | Fraction:
 
 
 def by_owner(statement: Statement, count: Fraction | None) -> Statement:
-    """The statement with the lengths of its dataset where it says none, if these are all it lacks.
+    """The statement with its dataset's lengths, if these are all it lacks.
 
-    They are for counts and sums: a quotient still has to be confirmed.
+    They are for counts and sums: a quotient still needs confirmation.
 
     Args:
-        count: the half-width of a count, as the dataset's owner said; None for no length.
+        count: the owner's half-width of a count, or None.
     """
     lacking = [row.cells[k] for row in statement.rows for k in _missing(statement)]
     if count is None or statement.has_lengths or not all(isinstance(c, Sum) for c in lacking):
@@ -113,7 +113,7 @@ def by_owner(statement: Statement, count: Fraction | None) -> Statement:
 
 
 def stated(statement: Statement, count: Fraction | None = None) -> Statement:
-    """The statement with the stated lengths where it says none.
+    """The statement with stated lengths for missing ones.
 
     Args:
         count: the half-width of a count; None for `STATED_COUNT`.
@@ -133,7 +133,7 @@ def stated(statement: Statement, count: Fraction | None = None) -> Statement:
 
 
 def _missing(statement: Statement) -> list[int]:
-    """The columns that no length is said of."""
+    """Columns without a length."""
     columns = range(len(statement.columns))
     return [k for k in columns if not statement.exactness_of(k).has_length]
 
@@ -146,11 +146,11 @@ def unconfirmed(
     remaining_nano: int,
     is_known: bool = False,
 ) -> UnconfirmedError:
-    """The error that a text gets: with the price at the stated lengths, and how to confirm it.
+    """The error of a text without lengths: its price at the stated lengths, and how to confirm it.
 
     Args:
         full: the statement with these lengths.
-        is_known: whether history gives all of its numbers, so that its price alone is asked for.
+        is_known: whether history gives all its numbers, so that only the price is asked.
     """
     words, text = _words(statement, full), _typed(statement, full)
     price = f"With {words} it would {costs(price_nano, remaining_nano)}."
@@ -177,14 +177,14 @@ def _condition(statement: Statement) -> str:
 
 
 def costs(price_nano: int, remaining_nano: int) -> str:
-    """What a statement would cost, and what is left, in 1e-9 epsilon: what follows `would`."""
+    """A statement's cost and the budget left, in 1e-9 epsilon: the words after `would`."""
     if not price_nano:
         return "add nothing to the largest loss, but charge people who have lost less"
     return f"cost at most {price_nano / 1e9:.4g} of the {remaining_nano / 1e9:.4g} epsilon left"
 
 
 def _words(statement: Statement, full: Statement) -> str:
-    """What says the stated lengths: once at the end, or behind each item where they differ."""
+    """The words for the stated lengths: once at the end, or behind each item if they differ."""
     lengths = {k: _within(full, k) for k in _missing(statement)}
     if _is_at_end(statement, lengths):
         words = next(iter(lengths.values()))
@@ -205,13 +205,13 @@ def _assuming(statement: Statement, full: Statement) -> str:
 
 
 def _is_at_end(statement: Statement, lengths: Mapping[int, str]) -> bool:
-    """Whether one WITHIN at the end says all lengths that are missing."""
+    """Whether one WITHIN at the end gives all missing lengths."""
     is_free = statement.clauses.half_width is None and len(set(lengths.values())) == 1
     return is_free and lengths.keys() <= statement.served
 
 
 def _typed(statement: Statement, full: Statement) -> str:
-    """The text with the stated lengths; '' where it is long, or has no place for one of them.
+    """The text with the stated lengths; '' if it is long, or has no place for one.
 
     A number that HAVING or ORDER BY alone name becomes an item of SELECT.
     """
@@ -243,14 +243,14 @@ def _text(number: Fraction) -> str:
 
 
 def _half_width(statement: Statement, column: int, count: Fraction) -> Fraction:
-    """A length that the text and the dataset alone decide, to three digits."""
+    """A length from text and dataset alone, to three digits."""
     cells = [row.cells[column] for row in statement.rows]
     found = [_of_cell(cell, count) for cell in cells]
     return Fraction(f"{float(max(found, default=count)):.3g}")
 
 
 def _has_base(cell: Cell) -> bool:
-    """Whether how exactly it is measured depends on the number of records."""
+    """Whether its exactness depends on the number of records."""
     return isinstance(cell, Ratio) or (isinstance(cell, Combined) and needs_records(cell.function))
 
 
@@ -267,7 +267,7 @@ def _of_cell(cell: Cell, count: Fraction) -> Fraction:
 
 
 def _largest_weight(query: LinearQuery) -> Fraction:
-    """A bound on the weight of one record, which the largest of all terms is."""
+    """Bound on the weight of one record: the largest of all terms."""
     found = Fraction(0)
     for term in query.terms:
         most = abs(Fraction(term.coefficient))

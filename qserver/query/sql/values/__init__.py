@@ -1,5 +1,5 @@
-"""The values of expressions of one record, each with the cells on which an expression has it.
+"""Values of expressions of one record, each with its cells.
 
-`expression_values` has how they are kept, `ranges` what numbers are on bins, and `grid` what the
-engine makes of single values. `record_functions` reads any expression by these and by the calendar.
+`expression_values` stores them, `ranges` has numbers on bins, and `point_values` the engine's
+results on single values. `record_functions` reads any expression by these and by the calendar.
 """

@@ -1,4 +1,4 @@
-"""The values of an expression of one record, each with the cells on which it has it."""
+"""The values of an expression of one record, each with its cells."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WHOLE = (exp.Floor, exp.Ceil, exp.Trunc, exp.IntDiv, exp.WidthBucket)
 
 @dataclass(frozen=True)
 class Beside:
-    """The value of an attribute that is no number and no day."""
+    """An attribute's value that is neither a number nor a day."""
 
     axis: int
 
@@ -36,17 +36,17 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class Derived:
-    """The values that follow from those of some attributes, in order.
+    """Derived values of some attributes, in order.
 
     Args:
         axes: the attributes, in the order in which an expression names them.
         of: `text` without an order, `truth`, `period` for days and longer periods, `number`.
-        regions: per value, as text, the cells on which it has it.
-        places: per value where it stands in the order: the first day of a period, by
-            `date.toordinal`, or the number. What has no place, such as `other`, is left out.
+        regions: per value, as text, its cells.
+        places: per value its place in the order: the first day of a period, by `date.toordinal`, or
+            the number. Values without a place, such as `other`, are left out.
         unit: of periods.
-        null: the cells on which it is NULL.
-        missing: what a missing value is called, where it may be named; else ''.
+        null: cells with NULL.
+        missing: the name of a missing value, or ''.
         error: most distance of a number from the true one.
     """
 
@@ -60,10 +60,10 @@ class Derived:
     error: Fraction = Fraction(0)
 
     def where(self, true: Collection[str | None], asked: Truth, regions: Regions) -> Region:
-        """The cells on which a condition has what is asked for.
+        """The cells with a given truth of a condition.
 
         Args:
-            true: the values of which it is true; of NULL it is unknown unless that is one.
+            true: values with a true condition; for NULL it is unknown unless included.
         """
         parts = [one for text, one in self.regions.items() if asked.holds(value=text in true)]
         of_null = asked.holds(value=None in true or None)
@@ -82,7 +82,7 @@ def from_keys(
 
     Args:
         unit: of the periods that begin with days.
-        is_named: whether these are called as periods are, such as `2024-03`.
+        is_named: whether they have names of periods, such as `2024-03`.
     """
     attributes = [names.domain.attributes[axis] for axis in axes]
     regions: Mapping[object, Region] = (
@@ -114,7 +114,7 @@ def _text(value: object) -> str:
 
 
 def check_quotients(node: exp.Expr, names: Names) -> None:
-    """Raise SqlError at a quotient of whole numbers whose rest some systems drop."""
+    """Raise SqlError at a quotient of whole numbers whose remainder some systems drop."""
     for quotient in node.find_all(exp.Div):
         columns = list(quotient.find_all(exp.Column))
         above = quotient.find_ancestor(*_WHOLE, exp.Round)

@@ -1,7 +1,7 @@
-"""What sums, steps and comparisons of numbers are on bins, exactly: from the least to the greatest.
+"""Sums, steps and comparisons of numbers on bins, exactly: their least and greatest values.
 
-Each is monotone in what it is made of, so its ends on a bin follow from the ends of the bin. It is
-read where it is the same from end to end, and refused where it differs.
+Each is monotone in its arguments, so its ends follow from those of the bin. It is accepted if
+constant on the bin, else refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_DIGITS = 12
 
 
 class _End(NamedTuple):
-    """A number, or what lies just below it (-1) or just above (1)."""
+    """A number, or the point just below it (-1) or just above (1)."""
 
     value: Fraction | int
     side: int = 0
@@ -49,7 +49,7 @@ class _End(NamedTuple):
         return _End(Fraction(floor(self.value) - is_below))
 
     def rounded(self, more: Fraction) -> _End:
-        """The whole number of its size, to which `more` is added before."""
+        """The whole number below it, after adding `more`."""
         sign = Fraction(-1 if self < _ZERO else 1)
         return self.times(sign).plus(_End(more)).floor().times(sign)
 
@@ -58,19 +58,19 @@ _ZERO = _End(Fraction(0))
 
 
 class _Range(NamedTuple):
-    """What a number can be, between two ends."""
+    """The range of a number, between two ends."""
 
     low: _End
     high: _End
 
     @property
     def only(self) -> Fraction | None:
-        """The number, where there is one."""
+        """The only number, or None."""
         return Fraction(self.low.value) if self.low == self.high else None
 
     @property
     def plain(self) -> _Range:
-        """The same, of whole numbers where it can be: they are compared often."""
+        """The range with whole numbers if possible: they compare faster."""
         low, high = (
             _End(int(end.value), end.side) if end.value.denominator == 1 else end
             for end in (self.low, self.high)
@@ -85,7 +85,7 @@ class _Range(NamedTuple):
         return _Range(min(ends), max(ends))
 
     def each(self, step: Callable[[_End], _End]) -> _Range:
-        """What a step, which rises, makes of both ends."""
+        """The image of both ends under a rising step."""
         return _Range(step(self.low), step(self.high))
 
     def size(self) -> _Range:
@@ -97,7 +97,7 @@ class _Range(NamedTuple):
 
 
 def is_of_bins(node: exp.Expr, names: Names) -> bool:
-    """Whether an expression is made of numeric attributes, by such steps."""
+    """Whether an expression is made of numeric attributes by such operations."""
     columns = list(node.find_all(exp.Column))
     return (
         bool(columns)
@@ -120,7 +120,7 @@ class _Bins:
     """The bins of some attributes together, by their indexes.
 
     Args:
-        ranges: per attribute what the number of each bin can be; None for what is no number.
+        ranges: per attribute the range of each bin; None for a non-numeric value.
     """
 
     axes: tuple[int, ...]
@@ -141,7 +141,7 @@ class _Bins:
         return product(*(range(len(self.ranges[axis])) for axis in self.axes))
 
     def table(self, node: exp.Expr) -> Callable[[tuple[int, ...]], _Range | None]:
-        """What an expression can be on each of them, calculated once for its own attributes."""
+        """The range of an expression on each point, calculated once for its attributes."""
         column = node.unnest()
         if isinstance(column, exp.Column):
             k = self.axes.index(self.names.axis(column))
@@ -161,14 +161,14 @@ class _Bins:
         return lambda whole: found[tuple(whole[k] for k in places)]
 
     def no_number(self, point: tuple[int, ...]) -> Beside | None:
-        """What stands where an attribute has no number: nothing where one is missing."""
+        """The value of a bin without a number; None for a missing one."""
         others = [
             axis for axis, i in zip(self.axes, point, strict=True) if self.ranges[axis][i] is None
         ]
         return None if any(map(self.names.null, others)) else Beside(others[0])
 
     def differs(self, node: exp.Expr, point: tuple[int, ...]) -> SqlError:
-        """The refusal of what differs within some bins."""
+        """The refusal of an expression that differs within a bin."""
         attributes = [self.names.domain.attributes[axis] for axis in self.axes]
         texts = [a.value_names[i] for a, i in zip(attributes, point, strict=True)]
         if len(attributes) == 1:
@@ -194,7 +194,7 @@ def _ranges(attribute: Attribute) -> list[_Range | None]:
 
 
 def values_on_bins(node: exp.Expr, names: Names, regions: Regions) -> Derived:
-    """The number that such an expression is on each bin.
+    """The value of such an expression on each bin.
 
     Raises:
         SqlError: it differs within a bin.
@@ -216,7 +216,7 @@ def _values(node: exp.Expr, names: Names, regions: Regions) -> Derived:
 
 
 def compared_on_bins(node: exp.Expr, names: Names, regions: Regions) -> Derived:
-    """Where a comparison of such expressions, or BETWEEN, is true, false and unknown.
+    """The bins where a comparison of such expressions, or BETWEEN, is true, false and unknown.
 
     Raises:
         SqlError: it differs within a bin.
@@ -271,7 +271,7 @@ def _cut(node: exp.Expr, bins: _Bins, kept: list[int], cut: list[int]) -> SqlErr
 
 
 def _between(attribute: Attribute, bins: Sequence[int]) -> str:
-    """The condition that holds on neighbouring bins."""
+    """BETWEEN for the result on neighbouring bins."""
     name = quoted(attribute.name)
     low, high = attribute.edges[bins[0]], attribute.edges[bins[-1] + 1]
     if attribute.kind == "integer":
@@ -280,7 +280,7 @@ def _between(attribute: Attribute, bins: Sequence[int]) -> str:
 
 
 def _holds(of: Callable[[_End, _End], bool], one: _Range, other: _Range) -> bool | None:
-    """Whether `<` or `<=` holds all over; None where that differs."""
+    """Whether `<` or `<=` holds everywhere; None if that differs."""
     return True if of(one.high, other.low) else None if of(one.low, other.high) else False
 
 
@@ -299,7 +299,7 @@ _TESTS: dict[type[exp.Expr], Callable[[_Range, _Range], bool | None]] = {
 
 
 def _range_of(node: exp.Expr, at: Mapping[int, _Range], names: Names) -> _Range:
-    """What an expression can be where its attributes are in these ranges."""
+    """The range of an expression for attributes in these ranges."""
     node = node.unnest()
     value = constant(node, names.source)
     if value is not None:
@@ -335,7 +335,7 @@ def _calculated(node: exp.Binary, left: _Range, at: Mapping[int, _Range], names:
 
 
 def _rounded(node: exp.Expr, inner: _Range, source: SqlText) -> _Range:
-    """FLOOR, CEIL, TRUNC towards 0, and ROUND, of which a half is away from 0."""
+    """FLOOR, CEIL, TRUNC towards 0, and ROUND with halves away from 0."""
     said = node.args.get("decimals")
     digits = Fraction(0) if said is None else constant(said, source)
     if digits is None or digits.denominator != 1 or abs(digits) > _MOST_DIGITS:
@@ -351,7 +351,7 @@ def _rounded(node: exp.Expr, inner: _Range, source: SqlText) -> _Range:
 
 
 def _bucket(node: exp.WidthBucket, source: SqlText) -> Callable[[_End], _End]:
-    """0 below, n + 1 from the end on, else which of n equal parts it is in."""
+    """WIDTH_BUCKET: 0 below, n + 1 from the end on, else the number of the part of n."""
     low, high, n = (
         None if part is None else constant(part, source)
         for part in map(node.args.get, ("min_value", "max_value", "num_buckets"))

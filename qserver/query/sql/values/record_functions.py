@@ -1,4 +1,4 @@
-"""What follows from a record's values: a level, a longer period, or what an expression is of them.
+"""Values derived from a record's: a level, a longer period, or an expression.
 
 `region` above districts, `month(d)` and `date_trunc('month', d)`, `EXTRACT(MONTH FROM d)`,
 `FLOOR(age / 10)` and other steps of a number, and any function of single values, such as
@@ -18,7 +18,7 @@ from qserver.query.labels import Level
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.values.expression_values import Beside, Derived, from_keys
-from qserver.query.sql.values.grid import EPOCH, PARTS, Near, is_point, on_grid
+from qserver.query.sql.values.point_values import EPOCH, PARTS, Near, is_point, on_grid
 from qserver.query.sql.values.ranges import is_of_bins, values_on_bins
 
 FUNCTIONS: dict[type[exp.Expr], Unit] = {
@@ -59,7 +59,7 @@ def _is_day(node: exp.Expr) -> bool:
 
 
 def is_derived(node: exp.Expr, names: Names) -> bool:
-    """Whether an expression is one of these, right or wrong."""
+    """Whether an expression is meant as one of these."""
     return (
         is_of_calendar(node)
         or isinstance(node, exp.Extract)
@@ -69,7 +69,7 @@ def is_derived(node: exp.Expr, names: Names) -> bool:
 
 
 def _is_calculated(node: exp.Expr, names: Names) -> bool:
-    """Whether it is made of the values of attributes; COALESCE only of single values."""
+    """Whether it is calculated from attributes' values; COALESCE only from single values."""
     if not isinstance(node, _CALCULATED) or isinstance(node, _READ_ELSEWHERE):
         return False
     columns = list(node.find_all(exp.Column))
@@ -83,13 +83,13 @@ def _is_calculated(node: exp.Expr, names: Names) -> bool:
 def derived(
     node: exp.Expr, names: Names, regions: Regions, *, near: Near = "keep"
 ) -> Derived | None:
-    """What an expression gives for each value of its attributes; None if it is none of these.
+    """The derived values of an expression; None for another.
 
     A week belongs to the month, quarter and year of its Thursday. A value `other` that is not
-    missing is one of its own, the last.
+    missing is separate and last.
 
     Args:
-        near: of numbers that are no small fractions.
+        near: for numbers that are not small fractions.
 
     Raises:
         SqlError: the attribute has no dates, or longer bins than asked for.
@@ -112,7 +112,7 @@ def derived(
 
 
 def called(node: exp.Expr, names: Names) -> str:
-    """What such an expression is called in messages."""
+    """The name of such an expression in messages."""
     if (level := names.level(node)) is not None:
         return level[1].name
     columns = {column.name for column in node.find_all(exp.Column)}
@@ -140,14 +140,14 @@ def _of_calendar(node: exp.Expr, names: Names) -> Derived:
 
 
 def _beside(axis: int, names: Names, *, of_texts: bool = False) -> list[str | Beside | None]:
-    """What is beside all other values, if anything."""
+    """The value besides all others, if any."""
     attribute = names.domain.attributes[axis]
     other = attribute.other if of_texts else Beside(axis)
     return [None if names.null(axis) else other] * attribute.has_other
 
 
 def truth_of(node: exp.Expr, names: Names, regions: Regions) -> Derived | None:
-    """A condition on single values, evaluated as it is; None where it is no such condition.
+    """A condition on single values, evaluated by the engine; None for another.
 
     Raises:
         SqlError: it names wide bins, or cannot be evaluated.
@@ -163,10 +163,7 @@ def truth_of(node: exp.Expr, names: Names, regions: Regions) -> Derived | None:
 
 
 def remarks_on(root: exp.Expr, names: Names) -> tuple[str, ...]:
-    """What to know of a text whose expressions can all be read, a sentence each.
-
-    That is where it puts weeks and years, and what a condition with NULL asks for.
-    """
+    """Remarks on a text: on weeks and years, and on conditions with NULL; a sentence each."""
     nodes = list(root.find_all(exp.Func))
     found = [of(node, names) for of in (_remark, _of_all_years) for node in nodes]
     found += [_on_null(node, names) for node in root.find_all(exp.Null)]
@@ -207,7 +204,7 @@ def _remark(node: exp.Expr, names: Names) -> str:
 
 
 def _of_all_years(node: exp.Expr, names: Names) -> str:
-    """That MONTH(d) joins years; '' where there is one year, or it says EXTRACT."""
+    """A remark that MONTH(d) joins years; '' for one year, or for EXTRACT."""
     called, column = node.meta.get(CALLED), node.args.get("expression")
     if not called or column is None or not names.is_known(column.unnest()):
         return ""
@@ -251,7 +248,7 @@ def _format(node: exp.Expr) -> str:
 
 
 def _unit_of_format(node: exp.ToChar, names: Names) -> Unit:
-    """The unit that TO_CHAR writes a date in; with the day it is that of the attribute."""
+    """The unit of TO_CHAR's format; with the day it is the attribute's."""
     column, said = node.this.unnest(), _format(node)
     if said == _FIRST_DAY and isinstance(column, exp.Column):
         periods = names.domain.attributes[names.axis(column)].periods
@@ -268,11 +265,11 @@ def _unit_of_format(node: exp.ToChar, names: Names) -> Unit:
 def _dates(
     node: exp.Expr, column: exp.Expr, unit: Unit, what: str, names: Names
 ) -> tuple[int, Attribute, Periods]:
-    """The attribute that a function of the calendar is of, with its bins.
+    """The attribute of a calendar function, with its bins.
 
     Args:
-        unit: what may not be shorter than these.
-        what: the function's own word.
+        unit: not shorter than these.
+        what: the function's name.
     """
     if not isinstance(column, exp.Column):
         raise names.source.refuse(f"take the {what} of an attribute of dates or periods", node)

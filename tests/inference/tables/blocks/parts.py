@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qserver.inference.tables.blocks.chain import Chain
+from qserver.inference.tables.blocks.nested_partitions import Chain
 from qserver.query.weights import Weights, indicator
 
 

@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.inference.tables.blocks.chain import default_chain, regular_chain, single_values
+from qserver.inference.tables.blocks.nested_partitions import (
+    default_chain,
+    regular_chain,
+    single_values,
+)
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.weights import indicator, interval
 from tests.inference.tables.blocks.every_block import every_block
 from tests.inference.tables.blocks.parts import weights_of_part

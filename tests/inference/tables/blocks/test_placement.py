@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 
 from qserver.errors import QueryError
-from qserver.inference.tables.blocks.chain import Chain, default_chain, regular_chain, single_values
+from qserver.inference.tables.blocks.nested_partitions import (
+    Chain,
+    default_chain,
+    regular_chain,
+    single_values,
+)
 from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.inference.tables.blocks.placement import (
     DefaultChains,
     placement_of_block,
     placement_of_partition,
 )
-from qserver.query.grid import AxisClasses, product_partition
-from qserver.query.linear import linear_query
+from qserver.query.class_grid import AxisClasses, product_partition
+from qserver.query.linear_query import linear_query
 from tests.inference.tables.blocks.parts import weights_of_part
 
 # Values 0 and 3 are one class, and the slots take the classes in another order, one phantom among

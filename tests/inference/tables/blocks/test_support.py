@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.inference.tables.blocks.chain import Chain, regular_chain, single_values
+from qserver.inference.tables.blocks.nested_partitions import Chain, regular_chain, single_values
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, ExactSupport, Lattice, as_box
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import ScaledWeights, indicator, interval
 from tests.inference.tables.blocks.test_blocks import random_query

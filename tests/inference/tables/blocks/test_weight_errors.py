@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.inference.tables.blocks.chain import regular_chain, single_values
+from qserver.inference.tables.blocks.nested_partitions import regular_chain, single_values
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from tests.inference.tables.blocks.test_blocks import (
     CASES,
     dense,

@@ -11,8 +11,8 @@ import pytest
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, likeness
 from qserver.inference.tables.blocks.own_row import RowKnowledge, blocks_and_row
 from qserver.inference.tables.blocks.pattern import Pattern
-from qserver.inference.tables.tables import MeasuredTables
-from qserver.query.linear import linear_query
+from qserver.inference.tables.measured_tables import MeasuredTables
+from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 

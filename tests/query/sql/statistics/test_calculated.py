@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.functions.calculated import Moved, Total, widths_at_once
-from qserver.query.sql.functions.function import Combination, Combined, FunctionOfSums, KnownPart
+from qserver.query.sql.functions.arithmetic import Moved, Total, widths_at_once
+from qserver.query.sql.functions.function_of_sums import (
+    Combination,
+    Combined,
+    FunctionOfSums,
+    KnownPart,
+)
 from qserver.query.sql.functions.quantile import ByThresholds
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statistics.smooth import combined_cells, order_asked

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query.sql.functions.function import Combined, KnownPart, Smooth
+from qserver.query.sql.functions.function_of_sums import Combined, KnownPart, Smooth
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Sum
 from qserver.query.sql.statistics.moments import OfMoments, Standardised

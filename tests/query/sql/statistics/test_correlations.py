@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import SqlError
 from qserver.query.domain import Attribute, Domain
-from qserver.query.sql.functions.function import Combined, KnownPart
+from qserver.query.sql.functions.function_of_sums import Combined, KnownPart
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statistics.moments import Correlation, Range, covariance_range
 from tests.query.sql.people import DOMAIN

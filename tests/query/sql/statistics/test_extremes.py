@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from qserver.errors import SqlError
 from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import total_query
-from qserver.query.sql.functions.function import Combined, KnownPart
+from qserver.query.linear_query import total_query
+from qserver.query.sql.functions.function_of_sums import Combined, KnownPart
 from qserver.query.sql.functions.quantile import DAYS_SAID, ByThresholds, Quantile, is_day
 from qserver.query.sql.functions.thresholds import Bins, QuantileOf
 from qserver.query.sql.parser import parse_statement

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.query.sql.functions.function import Combined, KnownPart
+from qserver.query.sql.functions.function_of_sums import Combined, KnownPart
 from qserver.query.sql.functions.group_count import Passing
+from qserver.query.sql.order_by import Compare, Every, Opposite, Test
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.shape import Compare, Every, Opposite, Test
 from tests.query.sql.at_most import at_most
 from tests.query.sql.people import DOMAIN, People
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.functions.function import Binning, Combined, KnownPart
+from qserver.query.sql.functions.function_of_sums import Binning, Combined, KnownPart
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statistics.moments import Range, Spread, sample_factors, variance_range
 from qserver.query.sql.statistics.smooth import smooth_asked

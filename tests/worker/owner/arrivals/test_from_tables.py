@@ -15,10 +15,10 @@ from qserver.config import Settings
 from tests.deployment import LOG, Deployment, write_people
 from tests.growing import CAPACITY, WEEKS, Growing, Row, rows_of, week
 from worker.cli import main
-from worker.owner.arrivals.append import Appended, AppendRequest, append
+from worker.owner.arrivals.sealing import Appended, AppendRequest, append
 from worker.owner.attach import AttachRequest, attach
-from worker.private.entry import read_parts, sealed_table
 from worker.private.parts import Part
+from worker.private.present_content import read_parts, sealed_table
 from worker.private.registry import Registry
 from worker.sources.address import Address
 

@@ -16,7 +16,7 @@ from tests.deployment import LOG
 from tests.growing import WEEKS, Growing, Row, week
 from tests.worker.private.reading import snapshot_of
 from worker.coding import coder
-from worker.owner.arrivals.append import Appended, AppendRequest, append
+from worker.owner.arrivals.sealing import Appended, AppendRequest, append
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 from worker.private.truncation import PersonRule

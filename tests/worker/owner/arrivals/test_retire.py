@@ -11,7 +11,7 @@ import pytest
 from qserver.client.results import DatasetInfo
 from qserver.errors import ConfigError
 from qserver.query.calendar import PeriodRetiredError
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus

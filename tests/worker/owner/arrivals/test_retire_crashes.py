@@ -19,7 +19,7 @@ from tests.sweeps import share
 from tests.worker.owner.arrivals.crashes import DELTAS, Step, die_at, faults, folder_of
 from tests.worker.owner.arrivals.test_retire import known, refused
 from worker.journal.journal import Journal
-from worker.owner.arrivals import append
+from worker.owner.arrivals import sealing
 from worker.owner.restore import restore
 from worker.private import parts
 from worker.private.parts import PartFolder
@@ -45,7 +45,7 @@ STEPS = [
     Step(Path, "replace", False, 0, False),
     Step(Path, "replace", True, 0, False),
     Step(parts, "sync_folder", True, 0, False),
-    Step(append.Sealing, "wait_for_minute", False, 0, False),
+    Step(sealing.Sealing, "wait_for_minute", False, 0, False),
     Step(SpendingStore, "acquire", True, 0, False),
     Step(Seals, "follow", True, 0, False),
     Step(Journal, "append", False, 0, False),

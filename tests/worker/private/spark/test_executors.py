@@ -14,8 +14,8 @@ import pytest
 
 import qserver
 from qserver.errors import ConfigError, MeasurementError, PrivateDataError
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query, total_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.weights import indicator
 from tests.worker.codes import codes_of
 from tests.worker.private.reading import KEY, snapshot_of

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from qserver.errors import PrivateDataError, UnanswerableError
+from qserver.query.class_grid import product_partition
 from qserver.query.domain_file import domain_to_document
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query, total_query
+from qserver.query.linear_query import linear_query, total_query
 from qserver.query.weights import indicator
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment
 from tests.worker.private.reading import KEY, snapshot_of
@@ -29,7 +29,7 @@ from worker.main_loop import AttachedData
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import detach
 from worker.owner.checks.audit import examine
-from worker.private.entry import read_where_it_stays
+from worker.private.present_content import read_where_it_stays
 from worker.private.snapshot import Snapshot
 from worker.private.spark.executors import answering, axes_of
 from worker.private.spark.tables import SparkTable

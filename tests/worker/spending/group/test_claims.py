@@ -16,7 +16,7 @@ from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.claim import Claim, ClaimGuardError, claims_from_plain
-from qserver.storage.encoding.sealed import meta_text
+from qserver.storage.encoding.digests import meta_text
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store

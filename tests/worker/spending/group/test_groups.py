@@ -29,7 +29,7 @@ from tests.worker.crashes import Crash, crashing
 from tests.worker.spending.group.stream import Stream
 from worker.constants import WORKER
 from worker.spending.bookkeeper import Bookkeeper
-from worker.spending.group.planned import Spend
+from worker.spending.group.plan import Spend
 from worker.spending.group.spends import Spends
 
 pytestmark = [

@@ -18,7 +18,7 @@ from qserver.storage.encoding.requests import Reservation
 from qserver.storage.spend import SpendingStore
 from tests.deployment import Deployment
 from worker.constants import WORKER
-from worker.spending.group import ahead
+from worker.spending.group import planner
 
 pytestmark = [
     pytest.mark.promise(
@@ -37,7 +37,7 @@ class DiedError(BaseException):
 @pytest.fixture
 def town(tmp_path: Any, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """A deployment whose worker keeps every plan."""
-    monkeypatch.setattr("worker.spending.group.planned.WORKER", replace(WORKER, long_plan_s=0.0))
+    monkeypatch.setattr("worker.spending.group.plan.WORKER", replace(WORKER, long_plan_s=0.0))
     return Deployment.make(tmp_path, store_url)
 
 
@@ -50,7 +50,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         marks.append("plan")
         return decide(*of)
 
-    monkeypatch.setattr(ahead, "decide", counted)
+    monkeypatch.setattr(planner, "decide", counted)
     return marks
 
 
@@ -168,7 +168,7 @@ def test_the_books_judge_a_plan_of_a_dead_worker_like_any_other(
 def test_a_plan_that_took_no_time_is_not_written(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.spending.group.planned.WORKER", replace(WORKER, long_plan_s=1e9))
+    monkeypatch.setattr("worker.spending.group.plan.WORKER", replace(WORKER, long_plan_s=1e9))
     killed_before_its_charge(town)
     assert not town.registry.plans().path.exists()
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import UnanswerableError
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
-from worker.private.tables import RemoteTables, Tables
+from worker.private.record_tables import RemoteTables, Tables
 from worker.spending.spend import Spender
 
 SLOT_S = 3.0
