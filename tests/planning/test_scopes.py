@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from qserver.planning.blocks import scopes
+from qserver.planning.blocks.rent import step_of
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from tests.benchmarks.many_attributes import played_by
@@ -48,6 +50,21 @@ def test_a_scope_is_known_alike_whether_it_was_followed_or_is_met_now(
         assert _bare(again) == _bare(plan)
         snapshot.carry_out(plan, asked.query)
     assert tables > 0
+
+
+@pytest.mark.slow
+def test_a_base_that_no_question_may_use_is_written_down_now_and_then() -> None:
+    """Three of 30 attributes do not return, so that a base's price is all that is wanted of it."""
+    sizes = (3,) * 30
+    draw = partial(returning, sizes=sizes, ordered=frozenset(), n_kept=1, share=0.0)
+    snapshot, at = Snapshot(sizes, rule=RentOrBuy()), list[int]()
+    for asked in ManyStream("three of 30", sizes, draw).questions(23, 40):
+        plan = snapshot.plan(asked.query, asked.requirement)
+        at += [len(snapshot.paid)] * sum(len(paid.bases) for paid in plan.paid)
+        snapshot.carry_out(plan, asked.query)
+    assert at
+    assert len(at) == len(set(at))
+    assert all(step_of(n) > before for before, n in pairwise(at))
 
 
 @pytest.mark.slow
