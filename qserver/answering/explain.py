@@ -18,6 +18,7 @@ from qserver.answering.workload import each_alone, offers
 from qserver.errors import CapacityError
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan
+from qserver.planning.workloads.one_by_one import work_apart
 from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
@@ -121,7 +122,10 @@ def explain_workload(
     if (retired := period_retired(plan, replica)) is not None:
         retired.free = offers(replica.engine, workload, told)
         raise retired
-    price, apart = replica.price_nano(plan), _price_apart(replica, workload, alone)
+    price, apart = replica.price_nano(plan), None
+    # One plan less than it takes would be no price: then none of them is looked for.
+    if work_apart(len(plan.paid) - 1) <= APART_WORK:
+        apart = _price_apart(replica, workload, alone)
     # Other lengths take about as much.
     work = effort.done + alone.done + _pricing_work(replica, workload)
     factors = _WORKLOAD_CURVE if work <= CURVE_WORK else (1.0,)

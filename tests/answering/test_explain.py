@@ -178,6 +178,9 @@ def test_of_a_long_workload_only_the_price_is_told(
     monkeypatch.setattr(explain, "APART_WORK", 1.0)
     found = town.service().explain_workload("people", workload)
     assert found == replace(whole, price_apart_nano=None)
+    # What certainly takes too long is not begun.
+    monkeypatch.setattr(Replica, "plans_apart", lambda *_: pytest.fail("single plans were made"))
+    assert town.service().explain_workload("people", workload) == found
     monkeypatch.setattr(CellLedger, "n_shifted", 10_000)
     found = town.service().explain_workload("people", workload)
     assert [p.factor for p in found.curve] == [1.0]

@@ -39,7 +39,7 @@ def test_of_all_ways_the_one_that_every_price_speaks_for_is_taken(phi: float) ->
     generator, snapshot = random.Random(8), Snapshot((SIZE,), rule=RentOrBuy(phi))
     n_compared = 0
     for _ in range(40):
-        low, high = sorted(generator.sample(range(0, SIZE + 1, 4), 2))
+        low, high = sorted(generator.sample(range(0, SIZE + 1, 3), 2))
         query = part(low, high)
         requirement = Requirement(generator.choice((20.0, 60.0, 200.0)), 0.95)
         plan = snapshot.plan_by_rows(query, requirement)

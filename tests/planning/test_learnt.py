@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.inference.tables.blocks.nested_partitions import Chain, default_chain, single_values
-from qserver.planning.blocks.levels import Sightings, learnt_chain, n_learnt_from, sightings
+from qserver.planning.blocks.levels import Sightings, learnt_chain, sightings
+from qserver.planning.blocks.rent import n_learnt_from
 from qserver.query.linear_query import linear_query
 from qserver.query.weights import Weights, indicator, interval
 from qserver.records.paid_question import PaidQuestion

@@ -66,6 +66,7 @@ from qserver.inference.tables.blocks.placement import (
     partitions_of,
 )
 from qserver.planning.blocks.demand import want_of
+from qserver.planning.blocks.rent import n_learnt_from
 from qserver.planning.blocks.star import price_left
 from qserver.planning.blocks.wants import Wants
 from qserver.planning.constants import PLANNER
@@ -499,13 +500,6 @@ class Learner:
         found = Lattice(OverlaidChains(regular.chains, above), regular.apart)
         self._lattices = [*self._lattices[1 - PLANNER.kept :], (regular, above, found)]
         return found
-
-
-def n_learnt_from(n_paid: int) -> int:
-    """Number of paid questions, from the first, that levels are learnt from."""
-    n = min(n_paid, PLANNER.most_fitted)
-    shift = max(0, n.bit_length() - PLANNER.digits)
-    return n >> shift << shift
 
 
 def _chains(

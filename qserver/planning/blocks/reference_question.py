@@ -66,8 +66,7 @@ class ReferenceQuestion:
     def is_settled(self) -> bool:
         """Whether the base has settled for the paid questions and this one."""
         bases, own, finest = self.bases, self._own, (self.octave, self.bases.depth)
-        # Bases for all questions are fitted all the same: their prices are written down.
-        if bases.is_part and not bases.may_reach(self.need.want, finest):
+        if not bases.may_reach(self.need.want, finest):
             return False
         if not bases.has_settled(self.octave, own) or not bases.reaches(self.need.want, finest):
             return False

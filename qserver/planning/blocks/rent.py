@@ -16,6 +16,7 @@ from qserver.inference.rows.shortest_interval import safe_half_width
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.limits import LIMITS
 from qserver.planning.blocks.wants import normal_z, octave_of
+from qserver.planning.constants import PLANNER
 from qserver.planning.fresh_row import alpha_nano_up
 from qserver.planning.holdings import Holdings
 from qserver.query.primitive import Primitive
@@ -186,6 +187,7 @@ class Course:
     _fits: list[Fit] = field(default_factory=list)
     _rents: dict[int | None, OwnRowsAlone] = field(default_factory=dict)
     _tightest: dict[int, Precise] = field(default_factory=dict)
+    _n_at_fit: dict[int, int] = field(default_factory=dict)
 
     def state(self) -> State:
         """State that `from_state` reads."""
@@ -212,6 +214,8 @@ class Course:
         }
         found = cls(list(paid[: head["n_paid"]]), [Fit(*f) for f in head["fits"]], rents)
         found._tightest = tightest(map(Precision.of, found.paid))
+        for n, question in enumerate(found.paid):
+            found._n_at_fit.update((fitted.octave, n) for fitted in question.finest_bases)
         return found
 
     def take_in(
@@ -226,6 +230,7 @@ class Course:
         for fitted in question.finest_bases if has_bases else ():
             rent = self.rent_nano(holdings, octave=fitted.octave)
             self._fits.append(Fit(rent, fitted.octave, _price_nano(fitted, holdings)))
+            self._n_at_fit[fitted.octave] = len(self.paid)
         self.paid.append(question)
         self._tightest = tightest([*self._tightest.values(), own])
         for octave, rows in self._rents.items():
@@ -235,6 +240,10 @@ class Course:
     def octaves(self) -> list[int]:
         """Paid classes of precision, tightest first."""
         return sorted(self._tightest, reverse=True)
+
+    def n_at_fit(self, octave: int) -> int:
+        """How many questions were paid for when a base of this class was last written down."""
+        return self._n_at_fit.get(octave, 0)
 
     def tightest(self, octave: int, *, confidence: float) -> float:
         """The half-width, at this confidence, of a class's tightest question."""
@@ -272,6 +281,17 @@ class Course:
             if times >= 1.0 and fit.rent_nano * times <= rent_nano and fit.octave >= found[0]:
                 found = fit.octave, fit.price_nano * times
         return found[1]
+
+
+def n_learnt_from(n_paid: int) -> int:
+    """The number of paid questions, the first ones, that levels are learnt from."""
+    return step_of(min(n_paid, PLANNER.most_fitted))
+
+
+def step_of(n: int) -> int:
+    """The number with no more than three binary digits before its zeros that `n` has reached."""
+    shift = max(0, n.bit_length() - PLANNER.digits)
+    return n >> shift << shift
 
 
 def tightest(asked: Iterable[Precise]) -> dict[int, Precise]:

@@ -9,7 +9,8 @@ for them. Blocks of a base may replace a row only if all of this holds:
     wasteful    The row would waste more than the part phi of B. A row that is a cell of a block is
                 not wasted if the block is bought.
     settled     B grew by at most A / 2 since A was half as large: no more than own rows did. Here A
-                and B are those of a class of precision and of looser ones.
+                and B are those of a class of precision and of looser ones. B is known where a
+                question may use the base, and else from time to time: a fit takes long.
 
 Such blocks are bought where they cost no more than the row, or where they are due: the limit could
 pay all of B, and all that is then spent, with room for one more question, is at most A + .85 R.
@@ -167,7 +168,7 @@ class RentOrBuy:
         if self.learner is not None:
             holdings = self.learner.view(holdings, self.scopes.paid)
         scope = self.scopes.all(holdings)
-        bases = scope.bases(holdings)
+        bases = scope.bases(holdings, effort)
         need = need_of(question, holdings, answered, effort)
         if need is None or direct.price_nano == 0 or effort.is_spent:
             return Decision()
@@ -238,17 +239,22 @@ class _Choice:
 
         If none has for all questions, the demand is that within the scope of this one.
         """
-        if found := self._settled(self._bases):
+        found = self._settled(self._bases)
+        if not self._need.effort.is_spent:
+            self._bases.write_down()
+        if found:
             return found
         need = self._need
         scope = self._rule.scopes.within(need.query.row.scope, need.holdings)
-        return self._settled(scope.bases(need.holdings))
+        return self._settled(scope.bases(need.holdings, need.effort))
 
     def _settled(self, bases: Bases) -> list[ReferenceQuestion]:
         rule, need, found = self._rule, self._need, list[ReferenceQuestion]()
         is_convex = need.holdings.engine.law.is_additive
         ratio = max(rule.ratio, PLANNER.convex_ratio if is_convex else 0.0)
         for octave in bases.course.octaves:
+            if need.effort.is_spent:
+                break
             then = need.at(bases.course.tightest(octave, confidence=need.want.confidence))
             reference = ReferenceQuestion(
                 then, bases, octave, rule.phi, ratio, rule.scopes, self._allowed_nano

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 
-from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, join
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, is_within, join_all
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.demand import Demand, demand_of_state, depth_of, state_of_demand
-from qserver.planning.blocks.rent import Course, Own
+from qserver.planning.blocks.rent import Course, Own, step_of
 from qserver.planning.blocks.star import (
     Star,
     candidates,
@@ -42,17 +41,21 @@ class Bases:
     """The best bases for the paid questions, each fitted when it is first needed.
 
     Args:
-        fits: cache of the bases until the next payment or purchase.
+        fits: cache of the bases, and the work of each, until the next payment or purchase.
         is_part: whether the questions are only those of one scope.
+        effort: counts the work of every base looked at, whichever question it was first fitted for.
+            So a question counts the same in every process.
         anew: collects new bases that must be recorded.
     """
 
     holdings: Holdings
     demand: Demand
     course: Course
-    fits: dict[At, Star]
+    fits: dict[At, tuple[Star, float]]
     is_part: bool = False
+    effort: Effort = field(default_factory=Effort)
     anew: dict[At, FittedBase] = field(default_factory=dict)
+    _counted: set[At] = field(default_factory=set)
 
     @property
     def depth(self) -> int:
@@ -75,12 +78,9 @@ class Bases:
         # The base of a part of the questions is not written down.
         if self.is_part and at not in self.fits and self._is_dearer(at, most):
             return False
-        star = self.star(at)
-        if not self.is_part and star is not old:
-            self.anew[at] = FittedBase(*at, star.to_base(self.holdings), is_finest=True)
-        return star.price * NANO <= most
+        return self._note(at).price * NANO <= most
 
-    def most_nano(self, octave: int, own: Own) -> float:
+    def most_nano(self, octave: int, own: Own | None) -> float:
         """The price up to which a base has settled.
 
         Since own rows cost half as much, the base may have grown by no more than they did. Own rows
@@ -117,8 +117,14 @@ class Bases:
     def star(self, at: At) -> Star:
         """The best base for the requirements of this class and looser ones."""
         if at not in self.fits:
-            self.fits[at] = self._fitted(at)
-        return self.fits[at]
+            effort = Effort(PLANNER.question_work)
+            old = self.demand.stars.get(at)
+            self.fits[at] = self.fit(at, self.demand.wanted, old=old, effort=effort), effort.done
+        star, work = self.fits[at]
+        if at not in self._counted:
+            self._counted.add(at)
+            self.effort.add(work)
+        return star
 
     def reaches(self, want: Want, at: At) -> bool:
         """Whether blocks for exactly this class give every component of a query.
@@ -127,6 +133,29 @@ class Bases:
         a question of the class.
         """
         return self._are_wanted(want) or self._is_within(want, self.star(at).alphas)
+
+    def write_down(self) -> None:
+        """Fit the base that was written down longest ago, if it is time.
+
+        Its price tells later how much bases grew, so it is wanted whether or not this question
+        needs the base: each time that the number of paid questions has passed a step.
+        """
+        last, n = self.course.n_at_fit, step_of(len(self.course.paid))
+        for octave in sorted((o for o in self.course.octaves if last(o) < n), key=last):
+            at, old = (octave, self.depth), self.demand.stars.get((octave, self.depth))
+            is_little = old is None or old.price * NANO <= self.most_nano(octave, None)
+            if at not in self.anew and is_little and self.is_for_all(octave):
+                self._note(at)
+                if at in self.anew:
+                    return  # one for each question
+            if self.effort.is_spent:
+                return
+
+    def _note(self, at: At) -> Star:
+        star = self.star(at)
+        if not self.is_part and star is not self.demand.stars.get(at):
+            self.anew[at] = FittedBase(*at, star.to_base(self.holdings), is_finest=True)
+        return star
 
     def may_reach(self, want: Want, at: At) -> bool:
         """Whether `reaches` may hold, decided without a fit from the candidate blocks."""
@@ -140,17 +169,12 @@ class Bases:
 
     def _is_within(self, want: Want, blocks: Iterable[BlockKey]) -> bool:
         """Whether one block reaches all components of a want and of another of its class."""
-        top = _top(want)
-        finer = [b for b in blocks if join(b, top) == b]
-        return any(join(b, _top(w)) == b for w in self._alike(want) for b in finer)
+        top, others = join_all(want.energies), [join_all(w.energies) for w in self._alike(want)]
+        finer = [b for b in blocks if is_within(top, b)] if others else []
+        return any(is_within(other, b) for other in others for b in finer)
 
     def _alike(self, want: Want) -> list[Want]:
         return [w for w in self.demand.wanted.wants if w.octave == want.octave]
-
-    def _fitted(self, at: At) -> Star:
-        # The work does not count for the question that comes first.
-        effort = Effort(PLANNER.question_work)
-        return self.fit(at, self.demand.wanted, old=self.demand.stars.get(at), effort=effort)
 
     def fit(self, at: At, wanted: Wants, *, old: Star | None, effort: Effort) -> Star:
         """The best base for these requirements, those of this class and looser ones."""
@@ -167,11 +191,6 @@ class Bases:
         if depth == self.depth:
             return wants
         return [w.to_depth(depth, share=PLANNER.coarse_share) for w in wants]
-
-
-def _top(want: Want) -> BlockKey:
-    """The coarsest block that reaches every component."""
-    return reduce(join, want.energies, ())
 
 
 @dataclass
@@ -191,7 +210,7 @@ class Scope:
     n_read: int = 0
     n_wanted: int = 0
     lattice: Lattice | None = None
-    _fits: dict[At, Star] = field(default_factory=dict)
+    _fits: dict[At, tuple[Star, float]] = field(default_factory=dict)
     _state: tuple[int, dict[BlockKey, float]] | None = None
 
     @property
@@ -206,8 +225,12 @@ class Scope:
                 self.course.take_in(question, holdings, has_bases=self.axes is None)
         self.n_read = len(paid)
 
-    def bases(self, holdings: Holdings) -> Bases:
-        """The best bases for these questions, cached until the state changes."""
+    def bases(self, holdings: Holdings, effort: Effort | None = None) -> Bases:
+        """The best bases for these questions, cached until the state changes.
+
+        Args:
+            effort: counts the work.
+        """
         if holdings.lattice is not self.lattice:
             self.lattice, self.n_wanted, self.demand = holdings.lattice, 0, Demand()
             self._state = None
@@ -217,7 +240,8 @@ class Scope:
         state = self.n_wanted, dict(holdings.alphas)
         if state != self._state:
             self._state, self._fits = state, {}
-        return Bases(holdings, self.demand, self.course, self._fits, self.is_part)
+        effort = effort or Effort()
+        return Bases(holdings, self.demand, self.course, self._fits, self.is_part, effort)
 
 
 @dataclass

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from math import inf
 
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.pattern import BlockKey, finest_of, join
+from qserver.inference.tables.blocks.pattern import BlockKey, join_all
 from qserver.planning.blocks.base import BaseProblem, best_base
 from qserver.planning.blocks.wants import Want
 from qserver.planning.constants import PLANNER
@@ -186,17 +185,17 @@ def candidates(holdings: Holdings, wants: Sequence[Want]) -> list[BlockKey]:
     found: dict[BlockKey, None] = dict.fromkeys(holdings.alphas)
     for want in wants:
         found.update(dict.fromkeys(want.energies))
-    finest = finest_of(b for b in found if holdings.is_candidate(b))
-    found[reduce(join, finest, ())] = None
-    return [b for b in found if holdings.is_candidate(b)]
+    kept = [b for b in found if holdings.is_candidate(b)]
+    finest = join_all(kept)
+    return kept if finest in found or not holdings.is_candidate(finest) else [*kept, finest]
 
 
 def _finest_alone(problem: BaseProblem) -> FloatArray:
     """Alphas of the finest block, and the floors; infinite if no block is as fine as all others."""
-    finest = finest_of(problem.blocks)
-    if len(finest) != 1:
+    finest = join_all(problem.blocks)
+    if finest not in problem.blocks:
         return np.full(len(problem.blocks), inf)
-    return problem.scaled(np.array([b == finest[0] for b in problem.blocks], dtype=float))
+    return problem.scaled(np.array([b == finest for b in problem.blocks], dtype=float))
 
 
 def _problem(holdings: Holdings, wants: Sequence[Want], blocks: Sequence[BlockKey]) -> BaseProblem:

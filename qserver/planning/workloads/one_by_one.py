@@ -47,6 +47,11 @@ def rows_alone(holdings: Holdings) -> Single:
     return single
 
 
+def work_apart(n_plans: int) -> float:
+    """At least what so many single plans that are not free count."""
+    return 2.0 * PLANNER.evaluation_work * n_plans
+
+
 def plans_apart(
     holdings: Holdings, questions: Iterable[Question], single: Single, effort: Effort
 ) -> Iterator[Plan | None]:
@@ -63,7 +68,7 @@ def plans_apart(
         # Free plans are not counted, so the other plans are the same without them.
         if plan.kind not in ("free", "exact"):
             n_rows = 0 if plan.estimate is None else len(plan.estimate.weights)
-            effort.add(2.0 * PLANNER.evaluation_work + PLANNER.row_of_history_work * n_rows)
+            effort.add(work_apart(1) + PLANNER.row_of_history_work * n_rows)
         yield plan
 
 

@@ -233,8 +233,9 @@ class Blocks:
         """lambda_j; 0 if no block reaches the component, infinite for a public total."""
         found = self._known.get(component)
         if found is None:
-            found = sum(self._share(block) for block in self.alphas if is_within(component, block))
-            self._known[component] = found
+            at = tuple(level for _, level in component)
+            reached = (self._levels([a for a, _ in component]) >= at).all(axis=1)
+            found = self._known[component] = float(_running(self._every_share[reached]))
         return found
 
     def is_estimable(self, pattern: Pattern) -> bool:
@@ -292,33 +293,73 @@ class Blocks:
 
     def scales(self, pattern: Pattern) -> Scales:
         """Scales of the query's error, abs(weight) / alpha, with multiplicities."""
-        seen = self._by_scope(pattern)
-        values, counts = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
-        for block, alpha in self.alphas.items():
-            found = seen[self._kind(block, pattern)]
-            n_others = self.lattice.n_real_cells(block, without=pattern.scope)
-            values.append(np.abs(found.values * self._factor(block)) / alpha)
-            counts.append(found.counts * n_others)
-        return Scales(np.concatenate(values), np.concatenate(counts))
+        kinds, of = self._kinds(pattern)
+        seen = [self._by_kind(kind, pattern) for kind in kinds]
+        sizes = np.array([len(s.values) for s in seen], dtype=np.intp)[of]
+        first, (alphas, factors, n_real) = np.cumsum(sizes) - sizes, self._facts
+        values, counts = np.zeros(sizes.sum()), np.zeros(sizes.sum(), dtype=np.int64)
+        for i, (found, (inside, _)) in enumerate(zip(seen, kinds, strict=True)):
+            alike = (of == i).nonzero()[0][:, None]
+            places = first[alike] + np.arange(len(found.values))
+            values[places] = np.abs(found.values * factors[alike]) / alphas[alike]
+            n_others = n_real[alike] // self.lattice.n_real_cells(inside)
+            counts[places] = found.counts * n_others
+        return Scales(values, counts)
+
+    @cached_property
+    def _facts(self) -> tuple[FloatArray, FloatArray, Counts]:
+        """Of every block its alpha, its factor and its real cells."""
+        n_real = list(map(self.lattice.n_real_cells, self.alphas))
+        alphas = np.fromiter(self.alphas.values(), dtype=np.float64)
+        factors = np.array(list(map(self._factor, self.alphas)), dtype=np.float64)
+        return alphas, factors, np.array(n_real, dtype=np.int64)
+
+    @cached_property
+    def _every_share(self) -> FloatArray:
+        return np.array(list(map(self._share, self.alphas)), dtype=np.float64)
+
+    def _levels(self, axes: Sequence[int]) -> Groups:
+        """Every block's level on these attributes, shape (blocks, axes)."""
+        found, at = self._every_level
+        # The last column is of attributes that no block is about.
+        return found[:, [at.get(axis, -1) for axis in axes]]
+
+    @cached_property
+    def _every_level(self) -> tuple[Groups, dict[int, int]]:
+        at = {a: i for i, a in enumerate({axis: None for b in self.alphas for axis, _ in b})}
+        found = np.zeros((len(self.alphas), len(at) + 1), dtype=np.intp)
+        for row, block in enumerate(self.alphas):
+            for axis, level in block:
+                found[row, at[axis]] = level
+        return found, at
+
+    def _kinds(self, pattern: Pattern) -> tuple[list[tuple[BlockKey, bool]], Groups]:
+        """The kinds of blocks, and of every block the kind's number."""
+        levels, is_public = self._levels(pattern.scope), np.isinf(self._facts[0])
+        codes = is_public + 0
+        for column in levels.T:
+            codes = codes * (int(column.max(initial=0)) + 1) + column
+        _, first, of = np.unique(codes, return_index=True, return_inverse=True)
+        blocks = list(self.alphas)
+        return [self._kind(blocks[i], pattern) for i in first], of
 
     def _by_scope(self, pattern: Pattern) -> dict[tuple[BlockKey, bool], _Seen]:
         """The query's weights up to a factor, by a block's levels on the query's attributes.
 
         Blocks that differ only on other attributes have the same weights up to a factor.
         """
-        found: dict[tuple[BlockKey, bool], _Seen] = {}
-        coefficients = [t.coefficient for t in pattern.terms]
-        for kind in {self._kind(block, pattern): None for block in self.alphas}:
-            inside, is_public = kind
-            axes = self._axes(inside, pattern)
-            components = _components(inside, pattern, axes)
-            total = self._total(inside, pattern, coefficients, components, is_public=is_public)
-            counts = np.ones((), dtype=np.int64)
-            for axis in axes:
-                counts = np.multiply.outer(counts, axis.repeats)
-            values = np.broadcast_to(total, [len(axis.repeats) for axis in axes])
-            found[kind] = _Seen(values.ravel(), counts.ravel())
-        return found
+        return {kind: self._by_kind(kind, pattern) for kind in self._kinds(pattern)[0]}
+
+    def _by_kind(self, kind: tuple[BlockKey, bool], pattern: Pattern) -> _Seen:
+        inside, is_public = kind
+        coefficients, axes = [t.coefficient for t in pattern.terms], self._axes(inside, pattern)
+        components = _components(inside, pattern, axes)
+        total = self._total(inside, pattern, coefficients, components, is_public=is_public)
+        counts = np.ones((), dtype=np.int64)
+        for axis in axes:
+            counts = np.multiply.outer(counts, axis.repeats)
+        values = np.broadcast_to(total, [len(axis.repeats) for axis in axes])
+        return _Seen(values.ravel(), counts.ravel())
 
     def _kind(self, block: BlockKey, pattern: Pattern) -> tuple[BlockKey, bool]:
         """The block's levels on the query's attributes, and whether it is public."""
@@ -342,16 +383,18 @@ class Blocks:
 
     def _inverse(self, axes: tuple[int, ...]) -> FloatArray:
         """1 / lambda_j of every component over these axes, 0 if not reached; one axis each."""
-        found = self._inverses.get(axes)
-        if found is None:
-            total = np.zeros([_n_levels(self.lattice, a) for a in axes])
-            for block in self.alphas:
-                levels = dict(block)
-                total[tuple(slice(0, levels.get(a, 0) + 1) for a in axes)] += self._share(block)
-            reached = total > 0.0
-            found = np.divide(1.0, total, out=np.zeros_like(total), where=reached)
-            self._inverses[axes] = found
-        return found
+        if axes not in self._inverses:
+            found = np.ones(len(self.alphas), dtype=bool)
+            for axis, column in zip(axes, self._levels(axes).T, strict=True):
+                inside = column[:, None] >= np.arange(_n_levels(self.lattice, axis))
+                apart = (-1, *(1,) * (found.ndim - 1), inside.shape[1])
+                found = found[..., None] & inside.reshape(apart)
+            shares = self._every_share.reshape(-1, *(1,) * (found.ndim - 1))
+            total = _running(np.where(found, shares, 0.0))
+            self._inverses[axes] = np.divide(
+                1.0, total, out=np.zeros_like(total), where=total > 0.0
+            )
+        return self._inverses[axes]
 
     def _sum(
         self,
@@ -396,6 +439,11 @@ class _Seen:
 
 
 _ONE = np.ones(())
+
+
+def _running(shares: FloatArray) -> FloatArray:
+    """The sum along the first axis, added up in order whatever its length."""
+    return np.asarray(shares.cumsum(axis=0)[-1] if len(shares) else np.zeros(shares.shape[1:]))
 
 
 def _contracted(tensor: FloatArray, factors: Sequence[FloatArray]) -> FloatArray:

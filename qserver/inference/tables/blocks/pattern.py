@@ -23,7 +23,7 @@ With it, a query that is a cell of a table is recognised, however the query was 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
@@ -201,9 +201,9 @@ class Lattice:
             self._cells[block] = found
         return found
 
-    def n_real_cells(self, block: BlockKey, *, without: Iterable[int] = ()) -> int:
+    def n_real_cells(self, block: BlockKey, *, without: Collection[int] = ()) -> int:
         """Number of real cells of a block, over its attributes that are not in `without`."""
-        key = tuple(p for p in block if p[0] not in without)
+        key = tuple(p for p in block if p[0] not in without) if without else block
         found = self._real_cells.get(key)
         if found is None:
             _trim(self._real_cells)
@@ -251,6 +251,16 @@ def join(one: BlockKey, other: BlockKey) -> BlockKey:
     levels = dict(one)
     for axis, level in other:
         levels[axis] = max(levels.get(axis, 0), level)
+    return tuple(sorted(levels.items()))
+
+
+def join_all(blocks: Iterable[BlockKey]) -> BlockKey:
+    """The coarsest block that is at least as fine as all of these."""
+    levels = dict[int, int]()
+    for block in blocks:
+        for axis, level in block:
+            if level > levels.get(axis, 0):
+                levels[axis] = level
     return tuple(sorted(levels.items()))
 
 
