@@ -19,6 +19,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.sql.functions.function import FunctionOfSums, Smooth
 from qserver.query.sql.statistics.smooth import kinds
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR, Statement
 
 
@@ -29,12 +30,14 @@ class SmoothOf:
     Args:
         function: it tells the number apart from others of the same sums.
         smooth: how that is calculated.
+        law: of the noise by which the sums are measured.
     """
 
     queries: tuple[LinearQuery, ...]
     function: FunctionOfSums
     smooth: Smooth = field(compare=False)
     confidence: float
+    law: NoiseLaw = LAPLACE
 
     @cached_property
     def rows(self) -> tuple[Primitive, ...]:
@@ -54,6 +57,7 @@ class SmoothOf:
             half_width=half_width,
             confidence=self.confidence,
             least=0.0 if smooth.is_steady else least,
+            law=self.law,
         )
 
 

@@ -23,6 +23,7 @@ from qserver.inference.estimate import Posterior
 from qserver.inference.given.chain import drawn_errors
 from qserver.inference.given.known_sums import Reduced, Together
 from qserver.inference.given.normal import LAPLACE_VARIANCE
+from qserver.records.privacy.noise_law import NoiseLaw
 
 _N_BITS = 11
 N_PAIRS = 1 << _N_BITS
@@ -77,9 +78,12 @@ class PartLaw:
         return cls(means, half_widths, found.allowances, errors, reduced.n_disagreements)
 
     @classmethod
-    def of_scales(cls, means: FloatArray, scales: FloatArray, *, seed: int) -> PartLaw:
-        """By independent Laplace errors of these scales, which are their half-widths, too."""
-        errors = _independent(np.diag(scales), np.ones(len(means)), seed)
+    def of_scales(
+        cls, means: FloatArray, scales: FloatArray, law: NoiseLaw, *, seed: int
+    ) -> PartLaw:
+        """By independent errors with this noise, whose scales count as their half-widths, too."""
+        parts, counts = _parts(scales, law)
+        errors = _independent(np.diag(parts), counts, seed)
         return cls(means, scales, np.zeros(len(means)), errors)
 
     @classmethod
@@ -87,7 +91,7 @@ class PartLaw:
         """By the law of each estimate alone."""
         sizes = np.zeros((len(posteriors), 2 * N_PAIRS))
         for i, one in enumerate(posteriors):
-            errors = _independent(*_parts(one), seed + i)
+            errors = _independent(*_parts(one.scales, one.law), seed + i)
             sizes[i] = np.sort(np.abs(errors[0]))
         means = np.array([one.estimate for one in posteriors])
         allowances = np.array([one.allowance for one in posteriors])
@@ -119,11 +123,11 @@ class PartLaw:
         )
 
 
-def _parts(one: Posterior) -> tuple[FloatArray, FloatArray]:
+def _parts(scales: FloatArray, law: NoiseLaw) -> tuple[FloatArray, FloatArray]:
     """The weights of an error's independent parts, and their counts: normal ones have infinite."""
-    if one.law.is_additive:
-        return one.scales * LAPLACE_VARIANCE**-0.5, np.full(len(one.scales), math.inf)
-    return one.scales, np.ones(len(one.scales))
+    if law.is_additive:
+        return scales * LAPLACE_VARIANCE**-0.5, np.full(len(scales), math.inf)
+    return scales, np.ones(len(scales))
 
 
 def _independent(
