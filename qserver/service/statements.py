@@ -429,7 +429,8 @@ class Statements:
         if consistent is None:
             return None
         total = self._questions.insight.total(name)
-        return consistent.answers(answers, total=total, ends=ends).estimates
+        law = self._questions.smooth.law(name)
+        return consistent.answers(answers, total=total, law=law, ends=ends).estimates
 
     def _answered(
         self,

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt, log, sqrt
+from math import isqrt, log, log1p, sqrt
 from statistics import NormalDist
 from typing import TypeVar
 
@@ -119,6 +119,10 @@ class NoiseLaw:
         grow alike, and of Laplace noise the law of a sum is log-concave.
         """
         return -log(missed) if self.power == 1 else -_NORMAL.inv_cdf(missed / 2.0)
+
+    def half_width_at(self, confidence: float) -> float:
+        """The same for a confidence."""
+        return -log1p(-confidence) if self.power == 1 else self.half_width(1.0 - confidence)
 
     @property
     def variance(self) -> float:
