@@ -102,7 +102,7 @@ class SmoothKnown:
         told = Statement("posterior", law.error, law.n_disagreements)
         if not law.half_widths.any():
             told = EXACT
-        elif not law.is_joint:
+        elif not (law.is_joint and law.is_posterior):
             told = OF_ESTIMATOR
         means, halves = (tuple(of.tolist()) for of in (law.means, law.half_widths))
         at = number.size_at(law.means)

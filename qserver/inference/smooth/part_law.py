@@ -12,7 +12,7 @@ they are drawn as far apart as can be.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -48,6 +48,7 @@ class PartLaw:
         n_disagreements: how many bear on them.
         is_joint: whether it is known how the errors depend on each other; else each row of
             `errors` holds the draws of its own error by their size, and may have either sign.
+        is_posterior: whether it is their law given all answers, if it is joint.
     """
 
     means: FloatArray
@@ -56,6 +57,7 @@ class PartLaw:
     errors: FloatArray
     n_disagreements: int = 0
     is_joint: bool = True
+    is_posterior: bool = True
 
     @property
     def error(self) -> float:
@@ -75,7 +77,8 @@ class PartLaw:
         # Given what answers disagree about, errors need not be zero on average.
         off = errors.mean(axis=1)
         means, errors = found.estimates - reduced.shift - off, errors - off[:, None]
-        return cls(means, half_widths, found.allowances, errors, reduced.n_disagreements)
+        n, told = reduced.n_disagreements, found.is_posterior
+        return cls(means, half_widths, found.allowances, errors, n, is_posterior=told)
 
     @classmethod
     def of_scales(
@@ -106,6 +109,7 @@ class PartLaw:
             self.errors[places] * (units if self.is_joint else np.abs(units))[:, None],
             self.n_disagreements,
             self.is_joint,
+            self.is_posterior,
         )
 
     def placed(self, at: list[int], means: FloatArray, half_widths: FloatArray) -> PartLaw:
@@ -118,8 +122,8 @@ class PartLaw:
         allowances, errors = np.zeros(len(means)), np.zeros((len(means), self.errors.shape[-1]))
         all_means = means.copy()
         all_means[at], allowances[at], errors[at] = self.means, self.allowances, self.errors
-        return PartLaw(
-            all_means, half_widths, allowances, errors, self.n_disagreements, self.is_joint
+        return replace(
+            self, means=all_means, half_widths=half_widths, allowances=allowances, errors=errors
         )
 
 
