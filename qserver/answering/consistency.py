@@ -6,7 +6,6 @@ total if that is public. So it costs nothing, and anyone could do it.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from qserver.query.asking.after_looking import Ends
 from qserver.query.class_grid import ClassGrid, class_grid
 from qserver.query.linear_query import LinearQuery, Term
 from qserver.records.answer import Answer, Offer
+from qserver.records.privacy.noise_law import NoiseLaw
 
 MAX_CELLS = 1 << 16
 """Most cells of the tables on which the cells of a workload are searched."""
@@ -117,20 +117,22 @@ class ConsistentWorkload:
         given: Sequence[Answer | Offer],
         *,
         total: int | None,
+        law: NoiseLaw,
         ends: Sequence[Ends] = (),
     ) -> ConsistentAnswers:
         """The nearest answers that one non-negative table gives.
 
         Args:
-            given: per question its answer or its free interval. Distances count in scales: half of
-                the interval over ln(1 / (1 - confidence)), which is the scale of a Laplace noise.
+            given: per question its answer or its free interval. Distances count in scales: those of
+                one noise whose interval at this confidence is as long.
             total: number of records where that is public.
+            law: of the noise.
             ends: of a workload's answers; they take the place of the intervals, which may allow
                 for a choice.
         """
         estimates = np.array([a.estimate for a in given], dtype=np.float64)
         intervals = zip(given, ends or given, strict=True)
-        scales = np.array([_scale(a, found) for a, found in intervals], dtype=np.float64)
+        scales = np.array([_scale(a, found, law) for a, found in intervals], dtype=np.float64)
         noisy = scales > NOISELESS * np.maximum(1.0, np.abs(estimates))
         if not noisy.any():
             return ConsistentAnswers(tuple(estimates.tolist()), total, 0.0, 0.0)
@@ -200,8 +202,8 @@ def _on_classes(term: Term, grid: ClassGrid) -> _OnClasses:
     return _OnClasses(cells, weights)
 
 
-def _scale(answer: Answer | Offer, interval: Answer | Offer | Ends) -> float:
-    return 0.5 * (interval.high - interval.low) / -math.log1p(-answer.confidence)
+def _scale(answer: Answer | Offer, interval: Answer | Offer | Ends, law: NoiseLaw) -> float:
+    return 0.5 * (interval.high - interval.low) / law.half_width_at(answer.confidence)
 
 
 def _joined(parts: Sequence[np.ndarray], kind: type) -> np.ndarray:

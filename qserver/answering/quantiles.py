@@ -13,9 +13,9 @@ whose counts are surely under 2 w is in doubt no more.
 So the last look judges all groups, and it errs with nearly all that the number may miss with. The
 looks before have the rest. One of them ends the search too early only if all groups but 2 w are
 judged, and at least one of 2 w + 1 wrongly, that only chance could judge. So they judge by
-intervals that are `caution` times as long. With h the half-width of an error at miss probability d,
-the error passes k h with d^k at most, since the logarithm of the tail of a log-concave law is
-concave, and 0 at 0.
+intervals that are `caution` times as long, as the noise's law tells. Of Laplace noise, with h the
+half-width of an error at miss probability d, the error passes k h with d^k at most, since the
+logarithm of the tail of a log-concave law is concave, and 0 at 0.
 
 Sums of quantiles, extremes and numbers of groups, each told by itself.
 """
@@ -44,6 +44,7 @@ from qserver.query.sql.functions.function_of_sums import KnownPart, Order
 from qserver.query.sql.functions.group_count import LAST_LOOK, Passing
 from qserver.query.sql.functions.thresholds import Levels, QuantileOf
 from qserver.query.sql.tables.cell_intervals import CellInterval
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement, joined
 
 
@@ -68,6 +69,7 @@ class QuantileAsked:
     base: LinearQuery
     of: QuantileOf
     confidence: float
+    law: NoiseLaw = LAPLACE
 
     def number(self, half_width: float, least: float) -> Quantile:
         """The quantile that is sought; `least`: records that a group is assumed to have."""
@@ -79,6 +81,7 @@ class QuantileAsked:
             half_width=half_width,
             confidence=self.confidence,
             least=2.0 * half_width if of.is_extreme else least,
+            law=self.law,
         )
 
     @property
@@ -282,15 +285,16 @@ class GroupsAsked:
     queries: tuple[LinearQuery, ...]
     of: Passing
     confidence: float
+    law: NoiseLaw = LAPLACE
 
     def number(self, half_width: float, _least: float) -> Groups:
         """The number that is sought."""
-        unit = -math.log(self.of.part_missed(1.0 - self.confidence))
+        part, of = self.of.part_missed(1.0 - self.confidence), self.law.half_width
         allowed = math.floor(2.0 * half_width) if self.of.has_steps else 0
         by_chance = min(allowed + 1, self.of.n_groups) / self.of.n_groups
         more = max(_LOOKS * by_chance * LAST_LOOK / (1.0 - LAST_LOOK), 1.0)
-        caution = 1.0 + math.log(more) / unit
-        return Groups(self.of, half_width, self.of.width(half_width), unit, caution)
+        caution = of(part / more) / of(part)
+        return Groups(self.of, half_width, self.of.width(half_width), of(part), caution, self.law)
 
     @property
     def unknown(self) -> GroupsKnown:
@@ -317,7 +321,7 @@ class Groups:
     Args:
         half_width: of the number, or of the counts where WITHIN is about these.
         least_half: no count is asked more exactly.
-        unit: the half-width of a count times the loss of a record by it, in epsilon.
+        unit: the half-width of a count with noise 1.
         caution: intervals are so many times as long for looks before the last.
     """
 
@@ -326,6 +330,7 @@ class Groups:
     least_half: float
     unit: float
     caution: float
+    law: NoiseLaw
 
     def open_groups(self, parts: Sequence[KnownPart]) -> list[int]:
         """The groups to measure further; none where so few are in doubt as may be."""
@@ -457,10 +462,12 @@ class Term:
             return known.halves
         return tuple(min(half, self.number.least_half) for half in known.halves)
 
-    def rate(self, known: TermKnown) -> float:
-        """The loss of a record by a count that is asked for next, in epsilon; 0 by a table."""
-        halves = self.next_halves(known)
-        return self.number.unit / min(halves) if self.state(known) == "open" else 0.0
+    def price(self, known: TermKnown) -> float:
+        """The loss of a record by a count that is asked for next; 0 by a table."""
+        if self.state(known) != "open":
+            return 0.0
+        rate = self.number.unit / min(self.next_halves(known))
+        return self.number.law.charge_of_sharpness(rate)
 
 
 @dataclass(frozen=True)
@@ -475,15 +482,21 @@ class OrderOf:
     confidence: float
 
     @classmethod
-    def of(cls, order: Order, queries: Sequence[LinearQuery], confidence: float) -> OrderOf:
-        """The number of these queries, by which its terms are told."""
+    def of(
+        cls,
+        order: Order,
+        queries: Sequence[LinearQuery],
+        confidence: float,
+        law: NoiseLaw = LAPLACE,
+    ) -> OrderOf:
+        """The number of these queries, by which its terms are told, measured by this noise."""
         own, terms = 1.0 - (1.0 - confidence) / len(order.terms), []
         for factor, place, of in order.terms:
             term: TermAsked
             if isinstance(of, QuantileOf):
-                term = QuantileAsked(queries[place], of, own)
+                term = QuantileAsked(queries[place], of, own, law)
             elif isinstance(of, Passing):
-                term = GroupsAsked(tuple(queries[place : place + of.n_counts]), of, own)
+                term = GroupsAsked(tuple(queries[place : place + of.n_counts]), of, own, law)
             terms.append((factor, term))
         return cls(tuple(terms), order.by, confidence)
 

@@ -19,6 +19,7 @@ from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.sql.functions.function_of_sums import FunctionOfSums, Smooth
 from qserver.query.sql.statistics.smooth import kinds
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR, Statement
 
 
@@ -29,12 +30,14 @@ class SmoothOf:
     Args:
         function: it tells the number apart from others of the same sums.
         smooth: how that is calculated.
+        law: of the noise by which the sums are measured.
     """
 
     queries: tuple[LinearQuery, ...]
     function: FunctionOfSums
     smooth: Smooth = field(compare=False)
     confidence: float
+    law: NoiseLaw = LAPLACE
 
     @cached_property
     def rows(self) -> tuple[Primitive, ...]:
@@ -54,6 +57,7 @@ class SmoothOf:
             half_width=half_width,
             confidence=self.confidence,
             least=0.0 if smooth.is_steady else least,
+            law=self.law,
         )
 
 
@@ -98,7 +102,7 @@ class SmoothKnown:
         told = Statement("posterior", law.error, law.n_disagreements)
         if not law.half_widths.any():
             told = EXACT
-        elif not law.is_joint:
+        elif not (law.is_joint and law.is_posterior):
             told = OF_ESTIMATOR
         means, halves = (tuple(of.tolist()) for of in (law.means, law.half_widths))
         at = number.size_at(law.means)

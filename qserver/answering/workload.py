@@ -409,7 +409,8 @@ def _normal_gains(
     together, factor = None, 1.0
     if len(known) == len(numbers) and min(reaches) > 0.0:
         together = engine.together([n.asked.row.row for n in numbers], known)
-    if together is not None and len({n.asked.confidence for n in numbers}) == 1:
+    is_one = len({n.asked.confidence for n in numbers}) == 1
+    if is_one and together is not None and together.is_posterior:
         factor = normal_factor(together, np.array(reaches), missed=missed, one_sided=one_sided)
     sizes = [abs(float(n.asked.row.multiplier)) for n in numbers]
     return [(1.0 - factor) * r * size for r, size in zip(reaches, sizes, strict=True)]

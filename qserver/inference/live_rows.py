@@ -161,12 +161,11 @@ class LiveRows:
     ) -> Together | None:
         """Estimates of rows under Gaussian noise, whose errors are jointly normal.
 
-        Their weights have least variance, so disagreements do not bear on them; None for others.
+        Disagreements do not bear on errors of weights of least variance. Kept weights may be
+        others: then it is the law of the errors alone. None beside tables of others.
         """
         by_tables = [i for i, one in enumerate(estimates) if one.method == "blocks"]
-        if len(by_tables) > _MOST_TOGETHER or any(
-            one.method not in ("blue", "blocks") or one.beside for one in estimates
-        ):
+        if len(by_tables) > _MOST_TOGETHER or any(one.beside for one in estimates):
             return None
         ids = list(dict.fromkeys(i for one in estimates for i, _ in one.weights))
         scales = _array([self.measurement(i).scale for i in ids])
@@ -184,17 +183,19 @@ class LiveRows:
             parts = np.zeros((len(estimates), len(by_tables)))
             parts[by_tables] = vectors * np.sqrt(np.maximum(values, 0.0))
             loads = np.hstack([loads, parts])
-            # An estimate of earlier tables has other weights, and so another deviation.
-            own = _array([float(np.linalg.norm(one.posterior.scales)) for one in estimates])
-            if not np.allclose(np.linalg.norm(loads, axis=1), own, rtol=_SAME, atol=0.0):
-                return None
+        # An estimate of earlier tables has other weights, and so another deviation.
+        own = _array([float(np.linalg.norm(one.posterior.scales)) for one in estimates])
+        if not np.allclose(np.linalg.norm(loads, axis=1), own, rtol=_SAME, atol=0.0):
+            return None
         loads *= LAPLACE_VARIANCE**-0.5
         # A normal error is the sum of infinitely many others.
         n = loads.shape[1]
         nothing, counts = np.zeros((0, n)), np.full(n, math.inf)
         sums = KnownSums(loads, nothing, np.zeros(0), counts)
         means = _array([one.posterior.estimate for one in estimates])
-        return Together(means, _array([one.posterior.allowance for one in estimates]), sums)
+        allowances = _array([one.posterior.allowance for one in estimates])
+        is_least = all(one.method in ("blue", "blocks") for one in estimates)
+        return Together(means, allowances, sums, is_least)
 
     def error_of(self, planned: Estimator) -> SharedError:
         """The error of given weights on rows, by independent noises."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from math import log1p
 from typing import Literal, get_args
@@ -81,37 +80,3 @@ def measure_of(value: object) -> Measure:
         if value == known:
             return known
     raise InputError("measure", "be `auto` or `only_this`", value)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Asked:
-    """A number asked within +-half_width.
-
-    Args:
-        half_width: > 0.
-        confidence: of its interval, in (0, 1).
-        least: number of records; a group with certainly fewer is measured no further.
-
-    Raises:
-        RequirementError: a value is out of range.
-    """
-
-    half_width: float
-    confidence: float
-    least: float
-
-    def __post_init__(self) -> None:
-        if not self.half_width > 0.0:
-            raise RequirementError("half_width", "be > 0", self.half_width)
-        if not 0.0 < self.confidence < 1.0:
-            raise RequirementError("confidence", "lie in (0, 1)", self.confidence)
-
-    @property
-    def missed(self) -> float:
-        """The miss probability of the interval."""
-        return 1.0 - self.confidence
-
-    @property
-    def unit(self) -> float:
-        """Half-width of a count times a record's loss, in epsilon."""
-        return -math.log(self.missed)

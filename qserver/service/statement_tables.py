@@ -223,7 +223,8 @@ class StatementTables:
         if consistent is None:
             return None
         total = self._questions.insight.total(name)
-        return consistent.answers(answers, total=total, ends=ends).estimates
+        law = self._questions.smooth.law(name)
+        return consistent.answers(answers, total=total, law=law, ends=ends).estimates
 
     def _explained(self, name: str, questions: StatementQuestions, by: str) -> StatementExplanation:
         found: Explanation | WorkloadExplanation

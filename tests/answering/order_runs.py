@@ -27,11 +27,9 @@ from qserver.query.sql.functions.thresholds import Bins, QuantileOf
 from qserver.query.sql.order_by import Compare
 from qserver.query.weights import interval
 from qserver.records.charge import Relation
-from qserver.records.history import Measurement
-from tests.answering.smooth_runs import index_drawn
-from worker.noise.randomness import SystemEntropy
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
+from tests.answering.smooth_runs import Released
 
-STEP = Fraction(1, 1 << 12)
 MOST_STEPS = 16
 _RECORDS = 64_000.0
 LEAST_AGE, N_AGES = 17, 74
@@ -55,15 +53,10 @@ class Asked:
     half_width: float
     confidence: float = _CONFIDENCE
 
-    @property
-    def of(self) -> QuantileAsked:
-        """The quantile."""
-        return QuantileAsked(BASE, replace(_OF, p=self.p), self.confidence)
-
-    @property
-    def number(self) -> Quantile:
-        """The quantile, as exactly as it is asked."""
-        return self.of.number(self.half_width, 1000.0)
+    def under(self, law: NoiseLaw) -> tuple[QuantileAsked, Quantile]:
+        """The quantile, and how exactly it is asked under a law of noise."""
+        of = QuantileAsked(BASE, replace(_OF, p=self.p), self.confidence, law)
+        return of, of.number(self.half_width, 1000.0)
 
 
 @dataclass
@@ -75,23 +68,23 @@ class Measured:
         others: how many other records there are.
         relation: under replace-one the number of all records is public.
         rng: of the noise.
+        law: of the noise.
     """
 
     ages: Sequence[int]
     others: int
     relation: Relation
     rng: random.Random
+    law: NoiseLaw = LAPLACE
     n_steps: int = field(default=0, init=False)
     engine: InferenceEngine = field(init=False)
     loss: list[float] = field(default_factory=lambda: [0.0] * N_AGES)
-    _rows: dict[str, Measurement] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.engine = InferenceEngine(SIZES)
-        self._entropy = SystemEntropy(self.rng.randbytes)
+        self.engine = InferenceEngine(SIZES, law=self.law)
+        self._released = Released(self.engine, self.law, self.rng)
         if self.relation == "replace-one":
-            row, n = primitive(total_query(SIZES)), len(self.ages) + self.others
-            self._take("", Measurement(0, row.row, row.key, 0, Fraction(1), n))
+            self._released.know(primitive(total_query(SIZES)), len(self.ages) + self.others)
 
     def count(self, start: int, stop: int) -> int:
         """How many records are of these ages."""
@@ -101,21 +94,9 @@ class Measured:
     def measure(self, start: int, stop: int, rate: float) -> None:
         """Count some ages at this rate, where they are not known so."""
         row = primitive(_OF.count(BASE, start, stop))
-        alpha = math.ceil(1e9 * rate)
-        old = self._rows.get(row.key)
-        if old is not None and old.alpha_nano >= alpha * 0.999:
-            return
-        was = 0 if old is None else old.alpha_nano
+        charged = self._released.measure(row, lambda: Fraction(self.count(start, stop)), rate=rate)
         for i in range(start, stop):
-            self.loss[i] += (alpha - was) / 1e9
-        truth = Fraction(self.count(start, stop))
-        drawn = index_drawn(truth, old, step=STEP, alpha_nano=alpha, entropy=self._entropy)
-        number = len(self._rows) if old is None else old.id
-        self._take(row.key, Measurement(number, row.row, row.key, alpha, STEP, drawn))
-
-    def _take(self, key: str, measured: Measurement) -> None:
-        self._rows[key] = measured
-        self.engine.extend([measured])
+            self.loss[i] += charged / 1e9
 
 
 @dataclass
@@ -126,7 +107,7 @@ class Group:
     records: Measured
 
     def __post_init__(self) -> None:
-        self._one, self.number = self.asked.of, self.asked.number
+        self._one, self.number = self.asked.under(self.records.law)
         self.ages = self.records.ages
 
     def answered(self) -> QuantileKnown:
@@ -187,7 +168,8 @@ class Counted:
     def __post_init__(self) -> None:
         test = Compare(0, ">=", Fraction(self.at_least))
         queries = tuple(_OF.count(BASE, i, i + 1) for i in range(self.n_ages))
-        self._one = GroupsAsked(queries, Passing(test, (0,), (True,), self.n_ages), _CONFIDENCE)
+        of = Passing(test, (0,), (True,), self.n_ages)
+        self._one = GroupsAsked(queries, of, _CONFIDENCE, self.records.law)
         self.number = self._one.number(self.within, 0.0)
 
     def answered(self) -> GroupsKnown:

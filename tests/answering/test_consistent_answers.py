@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from qserver.query.linear_query import LinearQuery, linear_query, total_query
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, Offer
+from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
 from tests.deployment import ROWS, Deployment
@@ -66,7 +68,9 @@ def test_any_linear_queries_get_what_least_squares_over_all_cells_gives(
             strict=True,
         )
     ]
-    found = ConsistentWorkload([q.query() for q in queries]).answers(given_answers, total=None)
+    found = ConsistentWorkload([q.query() for q in queries]).answers(
+        given_answers, total=None, law=LAPLACE
+    )
     dense = np.array([[float(q.vector()[c]) for c in cells(SIZES)] for q in queries])
     scales = np.array(
         [(a.high - a.low) / 2 / math.log(1 / (1 - a.confidence)) for a in given_answers]
@@ -83,7 +87,7 @@ def test_parts_add_up_and_nothing_is_below_zero() -> None:
     """By hand: -4 is the nearest to 0; its 4 is shared by the total and three other cells."""
     queries = [*marginal(SIZES, 2), total_query(SIZES)]
     given_answers = [answer(e, half_width=3.0) for e in (-4.0, 10.0, 10.0, 20.0, 36.0)]
-    found = ConsistentWorkload(queries).answers(given_answers, total=None)
+    found = ConsistentWorkload(queries).answers(given_answers, total=None, law=LAPLACE)
     np.testing.assert_allclose(found.estimates, [0.0, 9.0, 9.0, 19.0, 37.0], atol=1e-3)
     assert found.total is None
 
@@ -93,9 +97,28 @@ def test_a_public_total_is_respected() -> None:
     queries = [*marginal((2,), 0), total_query((2,))]
     given_answers = [answer(30.0, half_width=3.0), answer(10.0, half_width=3.0)]
     exact = answer(36.0, half_width=0.0)
-    found = ConsistentWorkload(queries).answers([*given_answers, exact], total=36)
+    found = ConsistentWorkload(queries).answers([*given_answers, exact], total=36, law=LAPLACE)
     np.testing.assert_allclose(found.estimates, [28.0, 8.0, 36.0], atol=1e-3)
     assert found.total == 36
+
+
+def test_answers_of_several_confidences_give_way_by_their_noise() -> None:
+    """Two cells and their sum, whose intervals are as long: the surer one has less noise.
+
+    The nearest by squares moves each by its variance, which is that of its own law.
+    """
+    queries = [*marginal((2,), 0), total_query((2,))]
+    given_answers = [answer(30.0, half_width=3.0), answer(10.0, half_width=3.0)]
+    given_answers[1] = replace(given_answers[1], confidence=0.999)
+    for law, halves in (
+        (LAPLACE, (-math.log(0.05), -math.log(0.001))),
+        (GAUSSIAN, (1.959963985, 3.290526731)),
+    ):
+        exact = answer(36.0, half_width=0.0)
+        found = ConsistentWorkload(queries).answers([*given_answers, exact], total=36, law=law)
+        first, second = (1.0 / one**2 for one in halves)
+        moved = 4.0 * first / (first + second)
+        np.testing.assert_allclose(found.estimates[0], 30.0 - moved, atol=2e-3)
 
 
 def test_the_same_answers_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,18 +133,18 @@ def test_the_same_answers_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(consistent_answers, "_kept", consistent_answers._Kept())
     queries = marginal(SIZES, 0)
     numbers = [answer(e, half_width=4.0) for e in (-3.0, 5.0, 9.0)]
-    first = ConsistentWorkload(queries).answers(numbers, total=12)
-    assert ConsistentWorkload(queries).answers(numbers, total=12) == first
+    first = ConsistentWorkload(queries).answers(numbers, total=12, law=LAPLACE)
+    assert ConsistentWorkload(queries).answers(numbers, total=12, law=LAPLACE) == first
     assert len(searches) == 1
     moved = [numbers[0], answer(5.5, half_width=4.0), numbers[2]]
     surer = [numbers[0], answer(5.0, half_width=2.0), numbers[2]]
     others = marginal(SIZES, 2)[:3]
     found = [
-        ConsistentWorkload(queries).answers(moved, total=12),
-        ConsistentWorkload(queries).answers(surer, total=12),
-        ConsistentWorkload(queries).answers(numbers, total=13),
-        ConsistentWorkload(queries).answers(numbers, total=None),
-        ConsistentWorkload(others).answers(numbers, total=12),
+        ConsistentWorkload(queries).answers(moved, total=12, law=LAPLACE),
+        ConsistentWorkload(queries).answers(surer, total=12, law=LAPLACE),
+        ConsistentWorkload(queries).answers(numbers, total=13, law=LAPLACE),
+        ConsistentWorkload(queries).answers(numbers, total=None, law=LAPLACE),
+        ConsistentWorkload(others).answers(numbers, total=12, law=LAPLACE),
     ]
     assert len(searches) == 6
     assert sum(found[2].estimates) == pytest.approx(13.0)
@@ -133,13 +156,17 @@ def test_only_the_last_workloads_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(consistent_answers, "_kept", kept)
     queries = marginal(SIZES, 0)
     for total in range(1, consistent_answers.MAX_KEPT + 10):
-        ConsistentWorkload(queries).answers([answer(4.0, half_width=4.0)] * 3, total=total)
+        ConsistentWorkload(queries).answers(
+            [answer(4.0, half_width=4.0)] * 3, total=total, law=LAPLACE
+        )
     assert len(kept._found) == consistent_answers.MAX_KEPT
     assert max(a.total or 0 for a in kept._found) == consistent_answers.MAX_KEPT + 9
 
 
 def test_answers_without_noise_are_left_as_they_are() -> None:
-    found = ConsistentWorkload([total_query((2,))]).answers([answer(7, half_width=0)], total=7)
+    found = ConsistentWorkload([total_query((2,))]).answers(
+        [answer(7, half_width=0)], total=7, law=LAPLACE
+    )
     assert (found.estimates, found.distance, found.gap) == ((7.0,), 0.0, 0.0)
 
 
@@ -220,7 +247,7 @@ def test_under_add_remove_the_total_is_not_public(tmp_path: Path, store_url: str
     workload = Workload(tuple(Question(q, Requirement(40, 0.95)) for q in queries))
     given_answers = town.ask_workload(workload).answers
     assert town.service().insight.total("people") is None
-    found = ConsistentWorkload(queries).answers(given_answers, total=None)
+    found = ConsistentWorkload(queries).answers(given_answers, total=None, law=LAPLACE)
     # Ages apart are consistent as they are, but for what is below zero.
     np.testing.assert_allclose(
         found.estimates, [max(0.0, a.estimate) for a in given_answers], atol=1e-2

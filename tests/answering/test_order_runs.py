@@ -13,6 +13,7 @@ from typing import get_args
 import pytest
 
 from qserver.records.charge import Relation
+from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from tests.answering.order_runs import LEAST_AGE, N_AGES, Asked, Counted, Group, Measured
 from tests.sweeps import n_of
 
@@ -53,11 +54,14 @@ def ages(rng: random.Random, n: int) -> list[int]:
 @pytest.mark.parametrize("relation", get_args(Relation))
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", ASKED)
-def test_they_miss_no_more_often_than_they_say(kind: str, size: int, relation: Relation) -> None:
+@pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN])
+def test_they_miss_no_more_often_than_they_say(
+    law: NoiseLaw, kind: str, size: int, relation: Relation
+) -> None:
     n, rng = n_of(N_WHOLE, share=N_SHARE), random.Random(f"{SEED} {kind} {size} {relation}")
     people, misses = ages(rng, size), 0
     for _ in range(n):
-        group = Group(ASKED[kind], Measured(people, OTHERS, relation, rng))
+        group = Group(ASKED[kind], Measured(people, OTHERS, relation, rng, law))
         misses += not group.holds(group.answered())
     assert misses <= most_misses(n)
 
@@ -71,26 +75,31 @@ def most_misses(n: int) -> float:
 @pytest.mark.parametrize("relation", get_args(Relation))
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", COUNTED)
+@pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN])
 def test_numbers_of_groups_miss_no_more_often_than_they_say(
-    kind: str, size: int, relation: Relation
+    law: NoiseLaw, kind: str, size: int, relation: Relation
 ) -> None:
     n, rng = n_of(N_WHOLE, share=N_SHARE), random.Random(f"{SEED} {kind} {size} {relation}")
     people, misses = ages(rng, size), 0
     for _ in range(n):
-        counted = Counted(Measured(people, OTHERS, relation, rng), *COUNTED[kind])
+        counted = Counted(Measured(people, OTHERS, relation, rng, law), *COUNTED[kind])
         misses += not counted.holds(counted.answered())
     assert misses <= most_misses(n)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", NEAR)
-def test_groups_at_the_constant_are_judged_wrongly_no_more_often_than_said(kind: str) -> None:
+@pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN])
+def test_groups_at_the_constant_are_judged_wrongly_no_more_often_than_said(
+    law: NoiseLaw, kind: str
+) -> None:
     """Where each look at each group is as likely to be wrong as may be."""
     at, n_ages, enough, within = NEAR[kind]
     n, rng, misses = n_of(N_WHOLE, share=N_SHARE), random.Random(f"{SEED} {kind}"), 0
     people = [LEAST_AGE + i for i in range(20) for _ in range(at)]
     for _ in range(n):
-        counted = Counted(Measured(people, OTHERS, "add-remove", rng), n_ages, enough, within)
+        measured = Measured(people, OTHERS, "add-remove", rng, law)
+        counted = Counted(measured, n_ages, enough, within)
         misses += not counted.holds(counted.answered())
     assert misses <= most_misses(n)
 

@@ -15,6 +15,7 @@ import pytest
 
 from qserver.answering.smooth import SmoothKnown
 from qserver.records.charge import Relation
+from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from tests.answering.smooth_runs import AGES, HOURS, Asked, Group, Record
 from tests.sweeps import n_of
 
@@ -116,14 +117,15 @@ def holds(group: Group, known: SmoothKnown) -> bool:
 @pytest.mark.parametrize("relation", get_args(Relation))
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", ASKED)
+@pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN])
 def test_smooth_numbers_miss_no_more_often_than_they_say(
-    kind: str, size: int, relation: Relation
+    law: NoiseLaw, kind: str, size: int, relation: Relation
 ) -> None:
     n, rng = n_of(N_WHOLE, share=N_SHARE), random.Random(f"{SEED} {kind} {size} {relation}")
     most = n * (1 - CONFIDENCE) + SIGMAS * math.sqrt(n * CONFIDENCE * (1 - CONFIDENCE))
     people, sums, misses = records(rng, size), dict[str, Fraction](), 0
     for _ in range(n):
-        group = Group(ASKED[kind], people, OTHERS, relation, rng, sums)
+        group = Group(ASKED[kind], people, OTHERS, relation, rng, sums, law)
         misses += not holds(group, group.answered())
     assert misses <= most
 

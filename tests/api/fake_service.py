@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from qserver.answering.answer import public_total
@@ -36,9 +37,10 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
-from qserver.records.charge import Standing
+from qserver.records.charge import NANO, Standing
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.plan import PlannedRow
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.statement import ClaimStatus
 from qserver.records.unit import UnitStatus
 from qserver.service.cache.last_used import LastUsed
@@ -162,8 +164,8 @@ class FakeService:
     def view(self, _name: str, _ones: Sequence[SmoothOf]) -> NothingKnown:
         return NothingKnown()
 
-    def n_losses(self, _name: str) -> int:
-        return 1
+    def price_nano(self, _name: str, loss: float) -> int:
+        return ceil(loss * NANO)
 
     def most_records(self, _name: str) -> float:
         return math.inf
@@ -171,6 +173,10 @@ class FakeService:
     def is_free(self, name: str, asked: Question | Workload) -> bool:
         self._enter("is_free", name, asked=asked)
         return False
+
+    def law(self, name: str) -> NoiseLaw:
+        self._enter("law", name)
+        return LAPLACE
 
     def total(self, name: str) -> int | None:
         self._enter("total", name)

@@ -19,6 +19,7 @@ from qserver.answering.consistency import ConsistentWorkload
 from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.weights import indicator, interval
 from qserver.records.answer import Answer
+from qserver.records.privacy.noise_law import LAPLACE
 
 from .tables import Report, Value
 from .wide_records import Records, adult_records
@@ -119,9 +120,8 @@ def _row(
     for trial in range(trials):
         noise = np.random.default_rng(SEED + trial).laplace(0.0, SCALE, len(truth))
         begun = time.process_time()
-        found = task.answers(
-            [_answer(v) for v in truth + noise], total=records.n if is_public else None
-        )
+        total = records.n if is_public else None
+        found = task.answers([_answer(v) for v in truth + noise], total=total, law=LAPLACE)
         seconds.append(time.process_time() - begun)
         before.append(float(np.square(noise / SCALE).mean()))
         after.append(float(np.square((np.array(found.estimates) - truth) / SCALE).mean()))

@@ -17,13 +17,14 @@ from qserver.records.history import TableMeasurement
 from qserver.records.privacy.conversion import epsilon_nano
 from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 
+from .adult_questions import SIZES, mixed_predicates
 from .blocks_spend import STREAMS
 from .many_streams import MANY_STREAMS
 from .play import Played, play, snapshot_for
 from .streams import Asked
 from .tables import Report, Value
 
-SEED, DELTA = 430_043, Fraction(1, 10**9)
+SEED, DELTA = 431_128, Fraction(1, 10**9)
 _N = {
     "1 to 4 of 15": 500,
     "alarm, cells of 1 to 3 of 26": 200,
@@ -38,6 +39,9 @@ _N_OF_BLOCKS = {
     ("1-D ranges", "add-remove"): 100,
     ("boxes on 50 x 50", "add-remove"): 60,
 }
+
+
+_N_MIXED = 300
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,9 @@ def _streams(most: int | None) -> list[_Stream]:
             found.append(
                 _Stream(many.name, many.sizes, "add-remove", partial(many.questions, SEED, n), n)
             )
+    n = min(_N_MIXED, most or _N_MIXED)
+    mixed = partial(_mixed, n)
+    found.append(_Stream("mixed predicates on 6 of Adult", SIZES, "add-remove", mixed, n))
     for one in STREAMS:
         n = _N_OF_BLOCKS.get((one.name, one.relation), 0)
         if n:
@@ -75,6 +82,10 @@ def _streams(most: int | None) -> list[_Stream]:
             asked = partial(lambda s, k: list(s.questions(SEED, k)), one, n)
             found.append(_Stream(one.name, one.sizes, one.relation, asked, n))
     return found
+
+
+def _mixed(n: int) -> list[Asked]:
+    return list(mixed_predicates(SEED, n=n))
 
 
 def _row(stream: _Stream) -> dict[str, Value]:

@@ -21,6 +21,7 @@ from qserver.records.dataset import DatasetMeta, Growth, expected_of
 from qserver.records.declared_unit import check_together
 from qserver.records.privacy import Privacy
 from qserver.records.privacy.conversion import check_privacy, limit_nano
+from qserver.records.privacy.noise_law import law_of
 from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
@@ -128,10 +129,10 @@ class AttachRequest(NewData):
         )
         self._check_size()
         self._check_arrivals()
-        if self.disclosure_cap is not None:
-            guard_nano(self.disclosure_cap)
-        expected_of(self.expect)
         check_privacy(self.privacy, self.delta)
+        if self.disclosure_cap is not None:
+            guard_nano(self.disclosure_cap, law_of(self.privacy))
+        expected_of(self.expect)
         for claim in self.claims:
             claim.row(self.domain)
 

@@ -239,7 +239,8 @@ class WorkloadViews(_Keeping):
         nearest = None
         if consistent is not None:
             total = self._service.insight.total(dataset)
-            nearest = consistent.answers(found.answers, total=total, ends=found.ends)
+            law = self._service.smooth.law(dataset)
+            nearest = consistent.answers(found.answers, total=total, law=law, ends=found.ends)
         payload = WorkloadAnswerBody.of(found, consistent=nearest).model_dump_json().encode()
         if _is_of(found, state):
             self._cache.keep(dataset, body, KeptAnswer(state, payload))

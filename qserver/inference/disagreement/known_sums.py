@@ -395,11 +395,13 @@ class Together:
         estimates: in records, shape (m,).
         allowances: bounds on the errors that lattices and floats add, shape (m,).
         sums: of the m errors.
+        is_posterior: whether this is the law given all answers; else it is that of the errors.
     """
 
     estimates: FloatArray
     allowances: FloatArray
     sums: KnownSums
+    is_posterior: bool = True
 
 
 def _on_independent_corners(matrix: csr_array) -> FloatArray:

@@ -61,7 +61,7 @@ class Table:
 
     Args:
         stops: rising, from 0 to all bins.
-        rate: the loss of a record.
+        rate: one over the noise of a count.
     """
 
     stops: tuple[int, ...]
@@ -93,7 +93,8 @@ def step_of(n_bins: int) -> int:
 
 def rough_table(number: Quantile, most_records: float) -> Table:
     """The first table."""
-    rate = ROUGH / min(most_records, ROUGH_RECORDS * max(number.least, 1.0))
+    rough = number.law.sharpness_like(ROUGH)
+    rate = rough / min(most_records, ROUGH_RECORDS * max(number.least, 1.0))
     return Table(_first_stops(number), rate)
 
 
@@ -108,7 +109,8 @@ def table_at_most(number: Quantile) -> Table:
         span = float(number.highs[-1] - number.lows[0]) or 1.0
         room = min(number.half_width / span, 0.5) * max(number.least, 1.0)
         times = _OVERHEAD
-    rate = times * _rate(number, BLOCKS / 2.0, BLOCKS / 2.0, max(room, 1.0))
+    law, last = number.law, _rate(number, BLOCKS / 2.0, BLOCKS / 2.0, max(room, 1.0))
+    rate = law.sharpness_of(times * law.charge_of_sharpness(last))
     return Table(_first_stops(number), rate)
 
 
@@ -176,7 +178,7 @@ def _rate(number: Quantile, below: float, above: float, room: float) -> float:
 
 def _last_tables(number: Quantile, known: Thresholds, room: float) -> Iterator[_Foretold]:
     """Tables that may locate the quantile, with their expected total cost."""
-    spread = room * math.sqrt(2.0) / number.unit
+    spread = room * math.sqrt(number.law.variance) / number.unit
     level = number.levels.middle
     middle, low, high = (crossing(known, level + shift * spread) for shift in (0.0, -1.0, 1.0))
     reach = float(number.reach[min(int(middle), number.n_bins - 1)]) - int(middle)
@@ -209,7 +211,9 @@ def _foretold(
     """The rate of least cost, if a failed table is followed by an equally costly one."""
     d = known.at(np.array(stops, dtype=float))
     rates = sorted(_rate_at(number, stops, d + shift * spread) for shift in _SHIFTS)
-    costs = [rate * len(rates) / (i + 1) for i, rate in enumerate(rates)]
+    costs = [
+        number.law.charge_of_sharpness(rate) * len(rates) / (i + 1) for i, rate in enumerate(rates)
+    ]
     i = int(np.argmin(costs))
     return _Foretold(Table(stops, rates[i]), costs[i])
 

@@ -16,8 +16,8 @@ from functools import cached_property
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
+from qserver.inference.law.rates import Asked
 from qserver.inference.smooth.part_law import PartLaw
-from qserver.query.requirement import Asked
 
 Values = Callable[[FloatArray], FloatArray]
 """From the sums, shape (k, n), to the number, shape (n,): not a number where it has no value."""
@@ -78,12 +78,20 @@ class Number(Asked):
         found = np.abs(self.weights[self.size])
         return float(found[found > 0.0].mean()) if (found > 0.0).any() else 1.0
 
-    def price(self, rates: FloatArray) -> float:
+    def loss(self, charges: FloatArray) -> float:
+        """The greatest loss of a record if a record of weight 1 loses these by the sums: (k,)."""
+        return float((charges @ np.abs(self.weights) ** self.law.power).max(initial=0.0))
+
+    def price(self, rates: FloatArray, paid: FloatArray | None = None) -> float:
         """The greatest loss of a record if the sums are measured at these rates, shape (k,).
 
-        A rate is the loss of a record of weight 1.
+        Args:
+            rates: that of a sum which is exact is infinite, and costs nothing.
+            paid: rates that are paid already; None for nothing.
         """
-        return float((rates @ np.abs(self.weights)).max(initial=0.0))
+        of, measured = self.law.charge_of_sharpness, np.isfinite(rates)
+        charges = of(np.where(measured, rates, 0.0))
+        return self.loss(charges if paid is None else charges - of(np.where(measured, paid, 0.0)))
 
 
 FAR_FROM_LINEAR = 0.4
@@ -164,8 +172,8 @@ class Drawn:
         factor, base = 1.0, missed
         if missed < _DRAWN_MISSED:
             base = _BASE_MISSED
-            # Of a log-concave error the half-width grows no faster.
-            factor = math.log(missed) / math.log(base)
+            of = self.number.law.half_width
+            factor = of(missed) / of(base)
         if not self.law.n_disagreements:  # else the law states what its draws may err by
             base *= SURELY
         if self.number.pieces is not None:

@@ -11,7 +11,7 @@ dependence of two errors is unknown, they are drawn as far apart as possible.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +22,7 @@ from qserver.inference.disagreement.gibbs_sampler import drawn_errors
 from qserver.inference.disagreement.known_sums import Reduced, Together
 from qserver.inference.disagreement.normal_law import LAPLACE_VARIANCE
 from qserver.inference.estimate import Posterior
+from qserver.records.privacy.noise_law import NoiseLaw
 
 _N_BITS = 11
 N_PAIRS = 1 << _N_BITS
@@ -46,6 +47,7 @@ class PartLaw:
         n_disagreements: number that bear on them.
         is_joint: whether the errors' dependence is known; else each row of `errors` holds sizes of
             its own error, of either sign.
+        is_posterior: whether it is their law given all answers, if it is joint.
     """
 
     means: FloatArray
@@ -54,6 +56,7 @@ class PartLaw:
     errors: FloatArray
     n_disagreements: int = 0
     is_joint: bool = True
+    is_posterior: bool = True
 
     @property
     def error(self) -> float:
@@ -73,12 +76,16 @@ class PartLaw:
         # Given what answers disagree about, errors need not be zero on average.
         off = errors.mean(axis=1)
         means, errors = found.estimates - reduced.shift - off, errors - off[:, None]
-        return cls(means, half_widths, found.allowances, errors, reduced.n_disagreements)
+        n, told = reduced.n_disagreements, found.is_posterior
+        return cls(means, half_widths, found.allowances, errors, n, is_posterior=told)
 
     @classmethod
-    def of_scales(cls, means: FloatArray, scales: FloatArray, *, seed: int) -> PartLaw:
-        """Independent Laplace errors of these scales, which are also their half-widths."""
-        errors = _independent(np.diag(scales), np.ones(len(means)), seed)
+    def of_scales(
+        cls, means: FloatArray, scales: FloatArray, law: NoiseLaw, *, seed: int
+    ) -> PartLaw:
+        """Independent errors with this noise; their scales are also their half-widths."""
+        parts, counts = _parts(scales, law)
+        errors = _independent(np.diag(parts), counts, seed)
         return cls(means, scales, np.zeros(len(means)), errors)
 
     @classmethod
@@ -86,7 +93,7 @@ class PartLaw:
         """The laws of the estimates, each alone."""
         sizes = np.zeros((len(posteriors), 2 * N_PAIRS))
         for i, one in enumerate(posteriors):
-            errors = _independent(*_parts(one), seed + i)
+            errors = _independent(*_parts(one.scales, one.law), seed + i)
             sizes[i] = np.sort(np.abs(errors[0]))
         means = np.array([one.estimate for one in posteriors])
         allowances = np.array([one.allowance for one in posteriors])
@@ -101,6 +108,7 @@ class PartLaw:
             self.errors[places] * (units if self.is_joint else np.abs(units))[:, None],
             self.n_disagreements,
             self.is_joint,
+            self.is_posterior,
         )
 
     def placed(self, at: list[int], means: FloatArray, half_widths: FloatArray) -> PartLaw:
@@ -113,16 +121,16 @@ class PartLaw:
         allowances, errors = np.zeros(len(means)), np.zeros((len(means), self.errors.shape[-1]))
         all_means = means.copy()
         all_means[at], allowances[at], errors[at] = self.means, self.allowances, self.errors
-        return PartLaw(
-            all_means, half_widths, allowances, errors, self.n_disagreements, self.is_joint
+        return replace(
+            self, means=all_means, half_widths=half_widths, allowances=allowances, errors=errors
         )
 
 
-def _parts(one: Posterior) -> tuple[FloatArray, FloatArray]:
-    """The weights of an error's independent parts, and their counts; infinite for normal ones."""
-    if one.law.is_additive:
-        return one.scales * LAPLACE_VARIANCE**-0.5, np.full(len(one.scales), math.inf)
-    return one.scales, np.ones(len(one.scales))
+def _parts(scales: FloatArray, law: NoiseLaw) -> tuple[FloatArray, FloatArray]:
+    """The weights of an error's independent parts, and their counts: normal ones have infinite."""
+    if law.is_additive:
+        return scales * LAPLACE_VARIANCE**-0.5, np.full(len(scales), math.inf)
+    return scales, np.ones(len(scales))
 
 
 def _independent(

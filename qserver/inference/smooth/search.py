@@ -5,6 +5,14 @@ The same draws with smaller errors then predict the interval at less noise. The 
 noise is measured, and so on. A rough answer is refined for the difference in price. A group with
 certainly fewer records than the text assumes is measured no further: an empty one would cost the
 most.
+
+*Which rates.* Let a record of sum j weigh up to c_j, and the number change by g_j with that sum. At
+rates r_j a record loses about the sum of (c_j r_j)^p / p, where p is the power of the noise's law.
+If errors are independent, the number's variance is in proportion to the sum of (g_j / r_j)^2.
+At the least loss for a variance both slopes are in proportion: c_j r_j is in proportion to
+(c_j g_j)^(2 / (p + 2)). That is the power 2/3 under Laplace noise, and 1/2 under Gaussian noise. If
+errors are at their worst, half-widths add up: g_j / r_j takes the place of its square, and c_j r_j
+is in proportion to (c_j g_j)^(1 / (p + 1)).
 """
 
 from __future__ import annotations
@@ -39,7 +47,6 @@ _COUNT_RISE = 4.0
 _COUNTED = 3.0
 """A number of records is known where it is so many times the half-width of its interval."""
 _FEW_TAIL = 0.005
-_POWER = 2.0 / 3.0
 _LEAST_SLOPE = 0.1
 """Slopes below this part of the greatest are taken for this: they might be greater elsewhere."""
 _NEAR = 0.004
@@ -80,7 +87,8 @@ def rough_widths(number: Number, most_records: float) -> FloatArray:
     Args:
         most_records: possible at most.
     """
-    rate = ROUGH / min(most_records, ROUGH_RECORDS * max(number.least, 1.0))
+    rough = number.law.sharpness_like(ROUGH)
+    rate = rough / min(most_records, ROUGH_RECORDS * max(number.least, 1.0))
     return number.unit * np.maximum(number.sizes, 1e-300) / rate
 
 
@@ -117,7 +125,7 @@ def widths_at_most(number: Number, least: float) -> FloatArray:
         return number.half_width * np.maximum(number.sizes, 1e-300)
     worst = max(needed, key=lambda one: number.price(number.unit / one.widths))
     most = _MOST_SHORTER * len(worst.widths) if number.pieces is not None else _MOST_SHORTER
-    law = PartLaw.of_scales(worst.sums, worst.widths / number.unit, seed=0)
+    law = PartLaw.of_scales(worst.sums, worst.widths / number.unit, number.law, seed=0)
     return worst.widths / _least(lambda f: _suffices(number, law, f), most)
 
 
@@ -159,7 +167,8 @@ class _Search:
         sizes = np.maximum(self.number.sizes, 1e-300)
         shares = slopes * sizes
         floored = np.maximum(shares, _LEAST_SLOPE * shares.max(initial=0.0) or 1.0)
-        patterns = [floored**_POWER / sizes, shares**_POWER / sizes, 1.0 / sizes]
+        power = 2.0 / (2 + self.number.law.power)
+        patterns = [floored**power / sizes, shares**power / sizes, 1.0 / sizes]
         found = [self._along(one) for one in patterns if one.any()]
         # Where none does within one step, the first is the least exposed to slopes that mislead.
         enough = [rates for rates in found if self._does(rates)]
@@ -176,8 +185,9 @@ class _Search:
         def at(factor: float) -> FloatArray:
             return np.maximum(rates, np.where(open_, pattern * start * factor, 0.0))
 
-        most = _GROWTH * max(self._total(rates), 1e-12)
-        factor = _least(lambda f: self._does(at(f)) or self._total(at(f)) > most)
+        price = self.number.price
+        most = _GROWTH * max(price(rates), 1e-12)
+        factor = _least(lambda f: self._does(at(f)) or price(at(f)) > most)
         found = at(factor)
         if (found <= rates * _LEAST_RISE).all():
             found = np.where(open_, rates * _LEAST_RISE, rates)
@@ -197,12 +207,8 @@ class _Search:
         with np.errstate(divide="ignore"):
             return np.asarray(self.number.unit / self.law.half_widths)
 
-    def _total(self, rates: FloatArray) -> float:
-        return self.number.price(np.where(np.isfinite(rates), rates, 0.0))
-
     def _rise(self, rates: FloatArray) -> float:
-        with np.errstate(invalid="ignore"):
-            return self.number.price(np.where(np.isfinite(rates), rates - self._rates, 0.0))
+        return self.number.price(rates, self._rates)
 
 
 def _least(holds: Callable[[float], bool], farthest: float = _FARTHEST) -> float:
@@ -265,6 +271,7 @@ def _needed(number: Number, kinds: FloatArray, least: float) -> _Needed | None:
     shares = np.maximum(shares, _LEAST_SLOPE * shares.max())
     # Least loss of all sums together, while their half-widths times slopes add up to that asked; of
     # numbers that are compared one decides.
-    roots = np.sqrt(shares)
-    total = roots.sum() if number.pieces is None else roots.max()
-    return _Needed(sums, np.asarray(sizes * number.half_width / (roots * total)))
+    power = number.law.power
+    rates, errors = shares ** (1 / (power + 1)), shares ** (power / (power + 1))
+    total = errors.sum() if number.pieces is None else errors.max()
+    return _Needed(sums, np.asarray(sizes * number.half_width / (rates * total)))

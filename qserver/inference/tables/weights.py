@@ -326,7 +326,7 @@ def choices_at(
     cell = 0.0 if pattern.cell_of is None else blocks.alphas.get(pattern.cell_of, 0.0)
     own_alpha = max(moment.row_alpha, cell)
     if own_alpha > 0.0:
-        weight = RowKnowledge(rest.scales(blocks.alphas)).weight_at(own_alpha)
+        weight = RowKnowledge(rest.scales(blocks.alphas), law=blocks.law).weight_at(own_alpha)
         for source in sources:
             room = FLOAT_ROOM * source.step
             known = RowKnowledge(scales, source.alpha, allowance, room, blocks.law)

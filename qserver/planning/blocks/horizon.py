@@ -17,16 +17,14 @@ any base would use up the limit.
 
 from __future__ import annotations
 
-from math import log1p
 from statistics import median
 
 from qserver.planning.blocks.needed_part import Need, PurchaseOffer, Raises
 from qserver.planning.blocks.scopes import Scope
 from qserver.planning.blocks.star import fit_star, fitting
-from qserver.planning.blocks.wants import Want, normal_z
+from qserver.planning.blocks.wants import Want
 from qserver.planning.constants import PLANNER
 from qserver.records.charge import NANO
-from qserver.records.privacy.noise_law import NoiseLaw
 
 
 def invested(
@@ -62,13 +60,8 @@ def _usual_nano(need: Need, scope: Scope) -> float:
     asked = [(q.half_width, q.confidence) for q in latest]
     asked.append((need.want.half_width, need.want.confidence))
     law = need.holdings.engine.law
-    usual = median(_z(law, confidence) / half_width for half_width, confidence in asked)
+    usual = median(law.half_width_at(confidence) / half_width for half_width, confidence in asked)
     return NANO * law.charge_of_sharpness(usual)
-
-
-def _z(law: NoiseLaw, confidence: float) -> float:
-    """Approximate half-width of noise 1."""
-    return normal_z(confidence) if law.is_additive else -log1p(-confidence)
 
 
 def _needed(need: Need, scope: Scope) -> Raises | None:

@@ -28,7 +28,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt, log, sqrt
+from math import isqrt, log, log1p, sqrt
+from statistics import NormalDist
 from typing import TypeVar
 
 import numpy as np
@@ -41,6 +42,7 @@ from qserver.records.privacy import Privacy
 Floats = npt.NDArray[np.float64]
 Charges = TypeVar("Charges", float, Floats)
 _SQUARED_IN_64_BITS = 1 << 30
+_NORMAL = NormalDist()
 _LIKE_LAPLACE = 1.959963984540054 / log(20.0)
 
 
@@ -102,13 +104,25 @@ class NoiseLaw:
         """The same of a charge in epsilon or rho."""
         return charge if self.power == 1 else sqrt(2.0 * charge)
 
-    def charge_of_sharpness(self, sharpness: float) -> float:
+    def charge_of_sharpness(self, sharpness: Charges) -> Charges:
         """`sharpness_of` the other way round."""
         return sharpness if self.power == 1 else 0.5 * sharpness * sharpness
 
     def charge_of_variance(self, variance: float) -> float:
         """The charge in epsilon or rho of a row whose noise has this variance, in records^2."""
         return sqrt(2.0 / variance) if self.power == 1 else 0.5 / variance
+
+    def half_width(self, missed: float) -> float:
+        """What noise 1 passes with this probability.
+
+        That of a sum of such noises grows no faster as the probability falls: normal ones all
+        grow alike, and of Laplace noise the law of a sum is log-concave.
+        """
+        return -log(missed) if self.power == 1 else -_NORMAL.inv_cdf(missed / 2.0)
+
+    def half_width_at(self, confidence: float) -> float:
+        """The same for a confidence."""
+        return -log1p(-confidence) if self.power == 1 else self.half_width(1.0 - confidence)
 
     @property
     def variance(self) -> float:
@@ -135,6 +149,10 @@ class NoiseLaw:
     def shown_scale(self, charge_nano: int) -> float:
         """b of a Laplace noise whose half-width at 95 percent is that of this noise, in records."""
         return self.scale(charge_nano) * (1.0 if self.power == 1 else _LIKE_LAPLACE)
+
+    def sharpness_like(self, sharpness: float) -> float:
+        """That of noise whose half-width at 95 percent is that of Laplace noise of a sharpness."""
+        return sharpness * (1.0 if self.power == 1 else _LIKE_LAPLACE)
 
     def charge(self, scale: float) -> float:
         """The charge of a row with this noise: `scale` the other way round."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from weakref import ref
@@ -11,6 +12,8 @@ from qserver.answering.smooth import KnownParts, KnownRow, SmoothKnown, SmoothOf
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.smooth.part_law import PartLaw
 from qserver.query.primitive import Primitive
+from qserver.records.charge import NANO
+from qserver.records.privacy.noise_law import NoiseLaw
 from qserver.service.cache.last_used import MOST_KNOWN, LastUsed
 from qserver.service.datasets import OpenDatasets
 
@@ -128,15 +131,22 @@ class SmoothNumbers:
         at = snapshot, version, hash(ones)
         return SmoothView(at, self._cache, lambda: self._parts.get(key, read))
 
-    def n_losses(self, name: str) -> int:
-        """How often a person may lose what a record does: by their records, and by both relations.
+    def law(self, name: str) -> NoiseLaw:
+        """Of the noise of a dataset's answers."""
+        return self._datasets.meta(name).law
 
-        A record that is replaced is lost, and another is won.
+    def price_nano(self, name: str, loss: float) -> int:
+        """What it costs at most from where the population stands, if a record loses so much.
+
+        A person loses it by all their records. One that is replaced is lost, and another is won.
         """
         opened = self._datasets.refresh(name)
         with opened.lock:
-            neighbours = opened.replica.ledger.neighbours
-        return neighbours.records_per_person * (1 + (neighbours.relation == "replace-one"))
+            neighbours, law = opened.replica.ledger.neighbours, opened.meta.law
+            lost_nano = opened.replica.present.standing.lost_nano
+        n = neighbours.records_per_person * (1 + (neighbours.relation == "replace-one"))
+        rise_nano = math.ceil(loss * law.together(n) * NANO)
+        return opened.meta.shown.rise_nano(lost_nano, lost_nano + rise_nano)
 
     def most_records(self, name: str) -> float:
         """How many records there can be, by what is public."""

@@ -13,6 +13,7 @@ from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
 from qserver.query.sql.exactness import least_base
 from qserver.query.sql.functions.function_of_sums import FunctionOfSums, KnownPart, Smooth
 from qserver.query.sql.tables.cell_intervals import CellInterval, PublicBounds
+from qserver.records.privacy.noise_law import NoiseLaw
 from qserver.service.statement_answers import AnsweredCell, CellReading
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class OrderCells:
 
     def __init__(self, service: Service, name: str, questions: StatementQuestions) -> None:
         self._service, self._name, self._questions = service, name, questions
+        self._law = service.smooth.law(name)
         self._least = least_base(questions.statement.clauses.assuming, 0.0)
 
     def cell(self, cell: CellQuestions, found: AnsweredCell) -> AnsweredCell:
@@ -107,7 +109,7 @@ class OrderCells:
         if order is None or self._questions.simultaneous:
             return None
         queries = [self._questions.questions[i].query for i in cell.parts]
-        return OrderOf.of(order, queries, cell.confidence)
+        return OrderOf.of(order, queries, cell.confidence, self._law)
 
 
 class SmoothCells:
@@ -119,7 +121,8 @@ class SmoothCells:
     def __init__(self, service: Service, name: str, questions: StatementQuestions) -> None:
         self._among = questions.among
         self._least = least_base(questions.statement.clauses.assuming, 0.0)
-        self._of = {} if questions.simultaneous else _smooth_of(questions)
+        law = service.smooth.law(name)
+        self._of = {} if questions.simultaneous else _smooth_of(questions, law)
         self._view = service.smooth.view(name, list(self._of.values()))
 
     def cell(self, cell: CellQuestions, found: AnsweredCell) -> AnsweredCell:
@@ -165,13 +168,13 @@ class SmoothCells:
 _Key = tuple[tuple[int, ...], float, FunctionOfSums | None]
 
 
-def _smooth_of(questions: StatementQuestions) -> dict[_Key, SmoothOf]:
+def _smooth_of(questions: StatementQuestions, law: NoiseLaw) -> dict[_Key, SmoothOf]:
     found = dict[_Key, SmoothOf]()
     for cell in (cell for row in questions.cells for cell in row):
         smooth = None if cell.function is None else cell.function.smooth
         if cell.function is not None and smooth is not None:
             queries = tuple(questions.questions[i].query for i in cell.parts)
-            one = SmoothOf(queries, cell.function, smooth, cell.confidence)
+            one = SmoothOf(queries, cell.function, smooth, cell.confidence, law)
             found[cell.parts, cell.confidence, cell.function] = one
     return found
 

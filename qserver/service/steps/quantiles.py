@@ -16,6 +16,7 @@ from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.exactness import least_base
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.statistics.smooth import OfSeveral, Place, order_asked
+from qserver.records.privacy.noise_law import NoiseLaw
 from qserver.service.cache.quantiles import Counts
 from qserver.service.steps.search import ROOM, SearchSteps
 
@@ -40,10 +41,10 @@ class _Asked:
         ]
 
 
-def _asked(statement: Statement) -> dict[Place, _Asked]:
+def _asked(statement: Statement, law: NoiseLaw) -> dict[Place, _Asked]:
     least, found = least_base(statement.clauses.assuming, 0.0), dict[Place, _Asked]()
     for place, one in order_asked(statement).items():
-        of = OrderOf.of(one.order, one.queries, one.confidence)
+        of = OrderOf.of(one.order, one.queries, one.confidence, law)
         found[place] = _Asked(of, of.numbers(one.half_width, least))
     return found
 
@@ -56,7 +57,8 @@ class OrderSteps(SearchSteps[_Asked, OrderKnown, list[Counts]]):
     """
 
     def __init__(self, history: Service, name: str, statement: Statement) -> None:
-        super().__init__(_asked(statement))
+        self._law = history.smooth.law(name)
+        super().__init__(_asked(statement, self._law))
         self._history, self._name = history, name
         self._measure = statement.clauses.measure
         self.look()
@@ -113,8 +115,9 @@ class OrderSteps(SearchSteps[_Asked, OrderKnown, list[Counts]]):
 
     def _price(self, place: Place) -> float:
         pairs = zip(self._asked[place].terms, self._known[place].parts, strict=True)
-        counts = sum(term.rate(part) for term, part in pairs)
-        return counts + sum(one.table.rate for one in self._tables(place))
+        counts = sum(term.price(part) for term, part in pairs)
+        of = self._law.charge_of_sharpness
+        return counts + sum(of(one.table.rate) for one in self._tables(place))
 
     def _tables(self, place: Place) -> list[Counts]:
         if place not in self._next:

@@ -72,10 +72,10 @@ class CappedSteps:
     def _worst(self) -> Price:
         """The price of all as exactly as the worst case needs."""
         at_once = self._service.price(self._name, workload_of(self._priced), by=self._by)
-        by_rows = self._steps.by_rows * self._service.smooth.n_losses(self._name)
+        by_rows = self._steps.by_rows
         if not at_once.is_payable or not by_rows:
             return at_once
-        nano = math.ceil(by_rows * NANO)
+        nano = self._service.smooth.price_nano(self._name, by_rows)
         if (rest := without_smooth(self._priced)) is not None:
             nano += self._service.price(self._name, rest, by=self._by).nano
         left = self._service.dataset(self._name).remaining_nano

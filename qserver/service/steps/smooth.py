@@ -20,6 +20,7 @@ from qserver.query.linear_query import LinearQuery
 from qserver.query.sql.exactness import least_base
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.statistics.smooth import OfSeveral, Place, smooth_asked
+from qserver.records.privacy.noise_law import NoiseLaw
 from qserver.service.steps.search import ROOM, SearchSteps
 
 if TYPE_CHECKING:
@@ -38,11 +39,11 @@ class _Asked:
     number: Number
 
 
-def _asked(statement: Statement) -> dict[Place, _Asked]:
+def _asked(statement: Statement, law: NoiseLaw) -> dict[Place, _Asked]:
     least = least_base(statement.clauses.assuming, 0.0)
     found = dict[Place, _Asked]()
     for place, one in smooth_asked(statement).items():
-        of = SmoothOf(one.cell.queries, one.cell.function, one.smooth, one.confidence)
+        of = SmoothOf(one.cell.queries, one.cell.function, one.smooth, one.confidence, law)
         found[place] = _Asked(of, of.number(one.half_width, least))
     return found
 
@@ -57,7 +58,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
     """
 
     def __init__(self, history: Service, name: str, statement: Statement) -> None:
-        super().__init__(_asked(statement))
+        super().__init__(_asked(statement, history.smooth.law(name)))
         self._history, self._name = history, name
         self._look()
         self._assuming, self._begin = statement.clauses.assuming, self._known
@@ -101,7 +102,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
 
     @property
     def by_rows(self) -> float:
-        """What a record loses at most by rows for all that is asked at most, in epsilon.
+        """What a record loses at most by rows for all that is asked at most.
 
         Groups apart cost what the dearest does, and the numbers of one group add up, but for those
         of the same sums: these are measured as exactly as any of them needs.
@@ -112,15 +113,16 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
                 rise, group = self._rise(place), rises.setdefault(place[0], {})
                 _, other = group.get(one.of.queries, (one.number, rise))
                 group[one.of.queries] = one.number, np.maximum(rise, other)
-        found = (sum(n.price(rise) for n, rise in group.values()) for group in rises.values())
+        found = (sum(n.loss(rise) for n, rise in group.values()) for group in rises.values())
         return max(found, default=0.0)
 
     def _rise(self, place: Place) -> FloatArray:
-        """What each sum's rate rises by from what is known to what is asked at most."""
+        """What each sum's charge rises by from what is known to what is asked at most."""
         most, known = np.array(self._at_most(place)), np.array(self._known[place].half_widths)
-        unit = self._asked[place].number.unit
+        number = self._asked[place].number
+        of = number.law.charge_of_sharpness
         with np.errstate(divide="ignore"):
-            return np.maximum(unit / most - unit / known, 0.0)
+            return np.maximum(of(number.unit / most) - of(number.unit / known), 0.0)
 
     def _is_open(self, place: Place) -> bool:
         known = self._known[place]
@@ -158,8 +160,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
     def _price(self, place: Place) -> float:
         number = self._asked[place].number
         with np.errstate(divide="ignore"):
-            rates = number.unit / np.array(self._next_halves(place))
-        return number.price(np.where(np.isfinite(rates), rates, 0.0))
+            return number.price(number.unit / np.array(self._next_halves(place)))
 
     def _at_most(self, place: Place) -> _Halves:
         """By what was known at the beginning."""

@@ -73,7 +73,7 @@ class StatementSteps:
 
     @property
     def by_rows(self) -> float:
-        """What a record loses at most by rows for the smooth numbers, in epsilon."""
+        """What a record loses at most by rows for the smooth numbers."""
         return 0.0 if self.is_one else self._smooth.by_rows
 
     def leave_out(self, places: list[Place]) -> None:

@@ -97,3 +97,28 @@ def test_many_numbers_of_one_error_are_as_far_as_one() -> None:
     reaches = np.linalg.norm(found.sums.weights, axis=1) * 2**0.5 * 5.0
     factor = normal_factor(found, reaches, missed=0.05)
     assert 5.0 * factor == pytest.approx(-ndtri(0.025), rel=1e-6)
+
+
+def test_weights_that_were_kept_are_told_together_by_the_law_of_their_errors() -> None:
+    """A count as it was drawn first, and the sum that is now known by it and two others."""
+    engine = InferenceEngine((2,), law=GAUSSIAN)
+    rows = [
+        primitive(linear_query((2,), [(1, {0: indicator(2, chosen)})])) for chosen in ([0], [1])
+    ]
+    both = primitive(linear_query((2,), [(1, {})]))
+    for number, row in enumerate([*rows, both]):
+        new = GaussianMeasurement(number, row.row, row.key, 10**6, Fraction(1, 2**30), 0)
+        engine.extend([new])
+    first, now = engine.alone(rows[0], 0, confidence=0.95), engine.estimate(both, confidence=0.95)
+    assert now is not None
+    found = engine.together([rows[0].row, both.row], [first, now])
+    assert found is not None
+    assert not found.is_posterior
+    # Of least variance: two thirds of the sum itself, and a third of both counts.
+    variance = 1.0 / (2 * 10**6 / 1e9)
+    loads = found.sums.weights * 2**0.5
+    expected = np.array([[1.0, 1.0 / 3.0], [1.0 / 3.0, 2.0 / 3.0]]) * variance
+    np.testing.assert_allclose(loads @ loads.T, expected, rtol=1e-9)
+    least = engine.together([both.row], [now])
+    assert least is not None
+    assert least.is_posterior

@@ -17,8 +17,10 @@ from qserver.inference.smooth.search import (
     state_of,
     widths_at_most,
 )
+from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 
 CONFIDENCE = 0.95
+Z = 1.959963984540054
 VALUES = np.arange(-10.0, 11.0)
 """Of records, about the middle of their public range."""
 
@@ -32,20 +34,34 @@ def _average(parts: FloatArray) -> FloatArray:
         return np.where(parts[1] > 0.0, parts[0] / parts[1], np.nan)
 
 
-def number(half_width: float = 1.0, *, least: float = 1000.0, is_linear: bool = False) -> Number:
+def number(
+    half_width: float = 1.0,
+    *,
+    least: float = 1000.0,
+    is_linear: bool = False,
+    noise: NoiseLaw = LAPLACE,
+) -> Number:
     def kinds() -> FloatArray:
         return np.array([VALUES, np.ones(len(VALUES))])
 
     values = _linear if is_linear else _average
     return Number(
-        values, kinds, 1, -10.0, 10.0, half_width=half_width, confidence=CONFIDENCE, least=least
+        values,
+        kinds,
+        1,
+        -10.0,
+        10.0,
+        half_width=half_width,
+        confidence=CONFIDENCE,
+        least=least,
+        law=noise,
     )
 
 
-def law(means: list[float], scales: list[float]) -> PartLaw:
+def law(means: list[float], scales: list[float], noise: NoiseLaw = LAPLACE) -> PartLaw:
     """Of independent errors, with the half-widths that they have."""
-    found = PartLaw.of_scales(np.array(means), np.array(scales), seed=1)
-    halves = np.array(scales) * -math.log(1.0 - CONFIDENCE)
+    found = PartLaw.of_scales(np.array(means), np.array(scales), noise, seed=1)
+    halves = np.array(scales) * (Z if noise is GAUSSIAN else -math.log(1.0 - CONFIDENCE))
     return PartLaw(found.means, halves, found.allowances, found.errors)
 
 
@@ -75,6 +91,14 @@ def test_rare_misses_are_never_given_less_room_than_the_law_says(missed: float) 
     found = look(number(is_linear=True), known, missed=missed)
     expected = exact_half_width((2.0, 6.0), missed)
     assert expected < found.half_width < 1.4 * expected
+
+
+def test_rare_misses_of_normal_errors_have_the_room_that_the_law_says() -> None:
+    known = law([5.0, 7.0], [1.0, 2.0], GAUSSIAN)
+    for missed, z in ((1e-3, 3.290526731), (1e-6, 4.891638475)):
+        found = look(number(is_linear=True, noise=GAUSSIAN), known, missed=missed)
+        expected = z * math.hypot(2.0, 6.0)
+        assert expected < found.half_width < 1.06 * expected
 
 
 def test_slopes_are_those_of_the_function() -> None:
@@ -115,37 +139,49 @@ def test_an_exact_number_has_no_length() -> None:
     assert (found.estimate, found.half_width) == (5.0, 0.0)
 
 
+@pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN])
 @pytest.mark.parametrize("t", [-9.0, -4.0, 4.0])
 def test_what_is_measured_next_makes_the_number_as_exact_as_asked_and_not_much_more(
-    t: float,
+    t: float, noise: NoiseLaw
 ) -> None:
-    """From a look that is three times as rough; the cost is near the least of all shares."""
-    asked, n = number(0.5), 20_000.0
-    known = law([t * n, n], [10_000.0, 1_000.0])
+    """From a rougher look; the cost is near the least of all shares."""
+    asked, n = number(0.5, noise=noise), 20_000.0
+    # One step may go as far as this.
+    known = law([t * n, n], [10_000.0 / noise.power, 1_000.0 / noise.power], noise)
     widths = next_widths(asked, known)
-    after = law([t * n, n], (widths / asked.unit).tolist())
+    after = law([t * n, n], (widths / asked.unit).tolist(), noise)
     assert 0.8 * asked.half_width < look(asked, after).half_width <= 1.05 * asked.half_width
     cheapest = min(
-        asked.price(asked.unit / (size * shape))
+        loss(asked, size * shape)
         for shape in (np.array([1.0, 10.0 ** (k / 10)]) for k in range(-30, 31))
         for size in [_least_size(asked, [t * n, n], shape)]
     )
-    assert asked.price(asked.unit / widths) < 1.15 * cheapest
+    assert loss(asked, widths) < 1.15**noise.power * cheapest
 
 
 def _least_size(asked: Number, means: list[float], shape: FloatArray) -> float:
     """Half-widths so many times `shape` are as long as may be, by the law of two variables."""
+    if asked.law is GAUSSIAN:
+        both = np.array([1.0, means[0] / means[1]]) / means[1] * shape
+        return asked.half_width / float(np.linalg.norm(both))
     scales = shape / asked.unit
     slopes = np.array([1.0, means[0] / means[1]]) / means[1]
     own = np.maximum(np.abs(slopes) * scales, 1e-12 * np.array([1.0, 2.0]))
     return asked.half_width / exact_half_width((float(own[0]), float(own[1])), 0.05)
 
 
-def test_no_step_raises_the_price_more_than_six_times() -> None:
-    asked = number(0.001)
-    known = law([5e4, 1e4], [1_000.0, 100.0])
-    before = asked.price(asked.unit / known.half_widths)
-    after = asked.price(asked.unit / next_widths(asked, known))
+def loss(asked: Number, widths: FloatArray) -> float:
+    """What a record of value 10 loses, the most of all: 1 / b, or 1 / (2 s^2), by each sum."""
+    if asked.law is GAUSSIAN:
+        return float(((np.array([10.0, 1.0]) * Z / widths) ** 2).sum() / 2.0)
+    return float((np.array([10.0, 1.0]) * -math.log(1.0 - CONFIDENCE) / widths).sum())
+
+
+@pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN])
+def test_no_step_raises_the_price_more_than_six_times(noise: NoiseLaw) -> None:
+    asked = number(0.001, noise=noise)
+    known = law([5e4, 1e4], [1_000.0, 100.0], noise)
+    before, after = loss(asked, known.half_widths), loss(asked, next_widths(asked, known))
     assert 5.5 * before < after < 6.5 * before
 
 
@@ -157,14 +193,27 @@ def test_the_count_comes_first_where_it_is_not_known() -> None:
     assert widths[1] == pytest.approx(known.half_widths[1] / 4.0)
 
 
+@pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN])
 @pytest.mark.parametrize("least", [100.0, 1000.0])
-def test_what_is_asked_at_most_suffices_for_so_many_records(least: float) -> None:
+def test_what_is_asked_at_most_suffices_for_so_many_records(least: float, noise: NoiseLaw) -> None:
     """Of all values alike, and of the half of them at either end."""
-    asked = number(1.0, least=least)
+    asked = number(1.0, least=least, noise=noise)
     scales = (widths_at_most(asked, least) / asked.unit).tolist()
     for values in (VALUES, VALUES[VALUES < 0], VALUES[VALUES > 0]):
         means = [float(values.mean()) * least, least]
-        assert look(asked, law(means, scales)).half_width <= 1.05 * asked.half_width
+        assert look(asked, law(means, scales, noise)).half_width <= 1.05 * asked.half_width
+
+
+def test_half_widths_asked_at_most_are_the_cheapest_that_add_up_to_what_is_asked() -> None:
+    """Under Gaussian noise, by a search over all shares: errors are at their worst."""
+    asked, least = number(0.01, noise=GAUSSIAN), 1000.0
+    widths = widths_at_most(asked, least)
+    half = VALUES[VALUES < 0]
+    slopes = np.array([1.0, -float(half.mean())]) / least
+    assert slopes @ widths == pytest.approx(asked.half_width, rel=1e-3)
+    shapes = [np.array([1.0, 10.0 ** (k / 40)]) for k in range(-120, 121)]
+    cheapest = min(loss(asked, one * asked.half_width / (slopes @ one)) for one in shapes)
+    assert loss(asked, widths) < 1.01 * cheapest
 
 
 def test_a_first_look_costs_what_the_number_of_records_says_and_not_the_length() -> None:
@@ -199,7 +248,7 @@ def _greatest(n: int, *, has_pieces: bool = True) -> Number:
 def test_the_greatest_of_equal_numbers_is_held_where_its_own_draws_would_miss_it(n: int) -> None:
     """They are all 0; their errors are independent, of scale 1."""
     rng, n_runs = np.random.default_rng(5), 12
-    errors = PartLaw.of_scales(np.zeros(n), np.ones(n), seed=1).errors
+    errors = PartLaw.of_scales(np.zeros(n), np.ones(n), LAPLACE, seed=1).errors
     held = dict.fromkeys((True, False), 0)
     for _ in range(n_runs):
         means = rng.laplace(size=n)
@@ -214,7 +263,7 @@ def test_the_greatest_of_equal_numbers_is_held_where_its_own_draws_would_miss_it
 def test_numbers_that_hold_at_once_need_their_parts_where_dependence_is_not_known() -> None:
     """The half-width of 16 Laplace variables of scale 1, each at a sixteenth of .05."""
     n = 16
-    drawn = PartLaw.of_scales(np.zeros(n), np.ones(n), seed=1)
+    drawn = PartLaw.of_scales(np.zeros(n), np.ones(n), LAPLACE, seed=1)
     sizes = np.sort(np.abs(drawn.errors), axis=1)
     apart = PartLaw(drawn.means, drawn.half_widths, drawn.allowances, sizes, is_joint=False)
     found = look(_greatest(n), apart)
