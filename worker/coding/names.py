@@ -120,12 +120,13 @@ class NewValues:
 
         A dictionary may hold values that no record has. Those are left out.
         """
-        numbered = _numbered(column)
-        if numbered is None:
+        try:
+            numbered = column.dictionary_encode()
+            values = numbered.dictionary.take(numbered.indices.unique().drop_null())
+            if self._values is not None:
+                values = values.filter(pc.is_null(pc.index_in(values, value_set=self._values)))
+        except pa.ArrowNotImplementedError:
             return column
-        values = numbered.dictionary.take(numbered.indices.unique().drop_null())
-        if self._values is not None:
-            values = values.filter(pc.is_null(pc.index_in(values, value_set=self._values)))
         known = values if self._values is None else pa.concat_arrays([self._values, values])
         if len(known) <= WORKER.varied_values:
             self._values = known

@@ -113,3 +113,8 @@ def test_a_value_that_only_a_files_dictionary_has_becomes_no_label(tmp_path: Pat
     pq.write_table(pa.table({"t": COLUMNS[-1](TEXTS)}), path)
     document = infer_domain_document(path, folder=tmp_path)
     assert document["attributes"] == [{"name": "t", "kind": "labels", "labels": ["a", "b", "c"]}]
+
+
+def test_values_that_have_no_numbers_are_new_every_time() -> None:
+    column, new = pa.array(["b", "a"], pa.string_view()), NewValues()
+    assert [new.of(column).to_pylist() for _ in range(2)] == [["b", "a"]] * 2
