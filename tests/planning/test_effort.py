@@ -19,12 +19,20 @@ from qserver.query.weights import interval
 from tests.benchmarks.synthetic_noise import Snapshot, question_of
 
 SIZES = (30, 6)
+NARROW = (12, 8, 6, 5, 4)
 
 
 def question(generator: random.Random) -> tuple[Primitive, Requirement]:
     axes = {a: interval(n, *sorted(generator.sample(range(n + 1), 2))) for a, n in enumerate(SIZES)}
     query = primitive(linear_query(SIZES, [(1, axes)]))
     return query, Requirement(generator.choice((40.0, 60.0, 90.0)), 0.95)
+
+
+def of_scope(generator: random.Random, axes: list[int]) -> tuple[Primitive, Requirement]:
+    """A question about these attributes."""
+    ends = {a: sorted(generator.sample(range(NARROW[a] + 1), 2)) for a in axes}
+    query = linear_query(NARROW, [(1, {a: interval(NARROW[a], *ends[a]) for a in axes})])
+    return primitive(query), Requirement(generator.choice((40.0, 60.0)), 0.95)
 
 
 def planned(snapshot: Snapshot, asked: tuple[Primitive, Requirement], effort: Effort) -> Plan:
@@ -55,6 +63,28 @@ def test_a_process_that_reads_everything_anew_stops_at_the_same_work(limit: floa
         n_ended += effort.is_spent
         snapshot.carry_out(plan, asked[0])
     assert (n_ended > 0) is (limit < PLANNER.question_work)
+
+
+@pytest.mark.slow
+def test_what_was_asked_before_of_the_same_scope_changes_no_count() -> None:
+    """Bases of a part of the questions are fitted for one, and are at hand for the next."""
+    generator, snapshot = random.Random(23), Snapshot(NARROW, rule=RentOrBuy(0.3))
+    for _ in range(60):
+        axes = sorted(generator.sample(range(len(NARROW)), generator.randint(1, 3)))
+        asked, others = of_scope(generator, axes), [of_scope(generator, axes) for _ in range(3)]
+        cold = Effort(PLANNER.question_work)
+        plan = planned(snapshot.replayed(), asked, cold)
+        for other in others:
+            planned(snapshot, other, Effort(PLANNER.question_work))
+        warm = Effort(PLANNER.question_work)
+        again = planned(snapshot, asked, warm)
+        assert (again.price_nano, again.rows, again.tables) == (
+            plan.price_nano,
+            plan.rows,
+            plan.tables,
+        )
+        assert warm.done == cold.done
+        snapshot.carry_out(plan, asked[0])
 
 
 def test_work_is_counted_by_an_effort_and_by_no_clock() -> None:

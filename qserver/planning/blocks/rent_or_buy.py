@@ -246,7 +246,8 @@ class _Choice:
             return found
         need = self._need
         scope = self._rule.scopes.within(need.query.row.scope, need.holdings)
-        return self._settled(scope.bases(need.holdings, need.effort))
+        # The same bases would be looked at twice.
+        return self._settled(scope.bases(need.holdings, need.effort)) if scope.is_part else []
 
     def _settled(self, bases: Bases) -> list[ReferenceQuestion]:
         rule, need, found = self._rule, self._need, list[ReferenceQuestion]()

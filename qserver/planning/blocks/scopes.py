@@ -75,8 +75,9 @@ class Bases:
             return False
         if not self.is_for_all(octave):
             return False
-        # The base of a part of the questions is not written down.
-        if self.is_part and at not in self.fits and self._is_dearer(at, most):
+        # The base of a part of the questions is not written down. Whether it was fitted for another
+        # question changes no count.
+        if self.is_part and at not in self._counted and self._is_dearer(at, most):
             return False
         return self._note(at).price * NANO <= most
 
