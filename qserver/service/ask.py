@@ -61,7 +61,8 @@ class Asking:
             wait for them.
         starting_s: how long questions wait for a worker that is not there yet: whoever starts this
             process may be about to start it, too.
-        most_here_s: what takes longer is computed by a worker, however long its asker waits.
+        most_laws: of one workload that are computed here; more are a worker's, however long its
+            asker waits.
         clock: seconds, monotonic.
         sleep: waits for so many seconds.
     """
@@ -74,7 +75,7 @@ class Asking:
         settings: Settings,
         *,
         starting_s: float = 0.0,
-        most_here_s: float = math.inf,
+        most_laws: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -85,7 +86,7 @@ class Asking:
         self._clock = clock
         self._started_at = clock() + starting_s
         self._sleep = sleep
-        self._most_here_s = most_here_s
+        self._most_laws = most_laws
         self._kept = KeptAnswers()
 
     def ask(
@@ -223,19 +224,20 @@ class Asking:
         There is one for all who ask the same of the same state, also when it is done. None where
         it takes no longer, or where no worker can do it: then it is answered here.
         """
-        if len(workload.questions) * _LAW_S <= SHORT_S:
+        few = min(SHORT_S / _LAW_S, self._most_laws) if _LAW_S else math.inf
+        if len(workload.questions) <= few:
             return None
         opened = self._workloads.refresh(name)
         with opened.lock:
             workload = opened.replica.chosen(workload)
             left = still_to_do(opened.replica, workload)
-        if left.n_laws * _LAW_S <= SHORT_S:
+        if left.n_laws <= few:
             return None
         if left.estimators:
             self._remember(opened.meta, left.estimators)
             opened = self._workloads.refresh(name)
         request = Request(opened.meta.name, opened.meta.snapshot, workload, by)
-        is_long = left.n_laws * _LAW_S > min(wait_s, self._most_here_s)
+        is_long = left.n_laws > min(wait_s / _LAW_S, self._most_laws)
         return self._of_state(opened, request, is_made=is_long)
 
     def _of_state(

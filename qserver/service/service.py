@@ -75,7 +75,7 @@ class Service:
     Args:
         starting_s: how long questions wait for a worker that is not there yet.
         short_s: how long a look at what is known may take before it is a job.
-        most_here_s: as of Asking.
+        most_laws: as of Asking.
         clock: seconds, monotonic.
         sleep: waits for so many seconds.
     """
@@ -87,7 +87,7 @@ class Service:
         *,
         starting_s: float = 0.0,
         short_s: float = SHORT_S,
-        most_here_s: float = math.inf,
+        most_laws: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -107,7 +107,7 @@ class Service:
             self._workloads,
             settings,
             starting_s=starting_s,
-            most_here_s=most_here_s,
+            most_laws=most_laws,
             clock=clock,
             sleep=sleep,
         )
