@@ -127,14 +127,17 @@ class ModelInfo(AnyModel):
         charged: its cost, in epsilon.
         specification: the request in the server's normal form.
         facts: about the model itself; None in lists.
+        delta: as a `Cost` has it.
     """
 
     charged: float = field(metadata=at("epsilon_charged"))
     specification: Mapping[str, Any]
     facts: Mapping[str, Any] | None
+    delta: float | None = None
 
     def __repr__(self) -> str:
-        return self._shown(f"cost {cost_text(self.charged)}")
+        unit = "" if self.delta is None else f" epsilon{at_delta(self.delta)}"
+        return self._shown(f"cost {cost_text(self.charged)}{unit}")
 
 
 @dataclass(frozen=True, repr=False)

@@ -153,7 +153,7 @@ def columns_of(statement: Statement, session: Session) -> tuple[Column, ...]:
 
 
 def table(
-    found: StatementAnswer, session: Session, asked: Asked, *, delta: float | None = None
+    found: StatementAnswer, session: Session, asked: Asked, delta: float | None = None
 ) -> Result:
     """The rows of an answer, and what it cost; `delta`: at which that is epsilon."""
     statement = found.asked.statement

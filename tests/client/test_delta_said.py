@@ -30,6 +30,7 @@ COMMANDS = (
     ("budget", "people"),
     ("dataset", "show", "people"),
     ("dataset", "list"),
+    ("model", "list", "people"),
 )
 
 
@@ -113,6 +114,7 @@ def _by_client(site: Served) -> Iterator[tuple[str, str]]:
     listed = ("people", [["sex"]])
     model = client.models.learn_marginals(*listed, epsilon=1, selection="listed")
     yield "model", repr(model)
+    yield "model later", repr(client.models.get("people", model.id))
     with pytest.raises(BudgetProblemError) as refused:
         client.query("people", WOMEN, length=0.001)
     yield "refusal", str(refused.value)

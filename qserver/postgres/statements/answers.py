@@ -184,7 +184,7 @@ class Answerer:
     def _told(self, call: Call, found: AnyStatement, state: Stamp | None) -> Told:
         if isinstance(found, StatementAnswer):
             delta = self.service.delta(call.dataset)
-            made = table(found, call.session, call.asked, delta=delta)
+            made = table(found, call.session, call.asked, delta)
             return Told(made, found.charged_nano, state)
         rows = encoded(PRICE, [_price_row(found)], call.asked)
         return Told(Result("SELECT", PRICE, rows, self._unit(call)), same_while=state)
