@@ -63,7 +63,7 @@ def create_app(
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
     app.url_map.converters["model"] = ModelId
-    register_error_handlers(app)
+    register_error_handlers(app, service.delta)
     register_roles(app)
     app.after_request(finish_response)
     cache = AnswerCache()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from flask import Flask, Response
+from flask import Flask, Response, request
 from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
@@ -30,6 +31,7 @@ from qserver.query.calendar import PeriodRetiredError
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.records.claim import ClaimGuardError
 from qserver.records.problem import error_from_problem
+from qserver.text import at_delta
 
 
 @dataclass(frozen=True)
@@ -189,9 +191,9 @@ class RequestError(QServerError):
         super().__init__(detail)
 
 
-def register_error_handlers(app: Flask) -> None:
+def register_error_handlers(app: Flask, delta: Callable[[str], float | None]) -> None:
     """Let every error of every route leave as a problem."""
-    app.register_error_handler(QServerError, _on_known)
+    app.register_error_handler(QServerError, partial(_on_known, delta))
     app.register_error_handler(HTTPException, _on_http)
     app.register_error_handler(Exception, _on_unexpected)
 
@@ -235,6 +237,14 @@ def job_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
     return problem_document(kind_of_problem(error.code), str(error), _facts(error))
 
 
+def with_delta(problem: dict[str, Any], delta: float | None) -> dict[str, Any]:
+    """The same problem; of a price it says at which delta that is epsilon, if at any."""
+    if delta is None or "price" not in problem:
+        return problem
+    detail = f"{problem['detail']} Amounts are epsilon{at_delta(delta)}."
+    return {**problem, "detail": detail, "delta": delta}
+
+
 def early_response(exc: Exception, environ: dict[str, Any]) -> Response:
     """The problem of a request that never reached the app, with all of its headers."""
     known = isinstance(exc, QServerError) and kind_of_problem(exc.code) is not INTERNAL
@@ -256,13 +266,15 @@ def _add_challenge(response: Response, exc: Exception) -> None:
         response.headers["Retry-After"] = str(exc.retry_after_s)
 
 
-def _on_known(exc: QServerError) -> Response:
+def _on_known(delta: Callable[[str], float | None], exc: QServerError) -> Response:
     kind = kind_of_problem(exc.code)
     if kind is INTERNAL:
         return _on_unexpected(exc)
     if kind.status >= 500:
         _log.error("%s: %s", exc.code, exc, extra={"code": exc.code})
-    return _response(kind, str(exc), _facts(exc))
+    dataset = (request.view_args or {}).get("dataset")
+    at = None if dataset is None else delta(dataset)
+    return _response(kind, str(exc), _facts(exc), delta=at)
 
 
 def _on_http(exc: HTTPException) -> Response:
@@ -340,10 +352,13 @@ def _shown(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
-def _response(kind: ProblemKind, detail: str, facts: Mapping[str, Any]) -> Response:
+def _response(
+    kind: ProblemKind, detail: str, facts: Mapping[str, Any], *, delta: float | None = None
+) -> Response:
     PROBLEMS.labels(kind.code).inc()
     # Escaped to ASCII: a client's own text may come back here, whatever it holds.
-    body = json.dumps(problem_document(kind, detail, facts), allow_nan=False)
+    found = with_delta(problem_document(kind, detail, facts), delta)
+    body = json.dumps(found, allow_nan=False)
     response = Response(body, status=kind.status, content_type=PROBLEM_TYPE)
     if kind.retry_after_s is not None:
         response.headers["Retry-After"] = str(kind.retry_after_s)

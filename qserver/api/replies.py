@@ -36,11 +36,11 @@ def bytes_reply(payload: bytes, *, status: int = 200) -> Response:
     return Response(payload, status=status, content_type=JSON_TYPE)
 
 
-def body_of(found: Answer | StatementAnswer) -> BaseModel:
+def body_of(found: Answer | StatementAnswer, *, delta: float | None = None) -> BaseModel:
     """The body that HTTP sends of an answer, or of a table."""
     if isinstance(found, StatementAnswer):
-        return SqlTableBody.of_answer(found)
-    return AnswerBody.of(found)
+        return SqlTableBody.of_answer(found, delta=delta)
+    return AnswerBody.of(found, delta=delta)
 
 
 POLL_S = 1

@@ -128,6 +128,17 @@ class RecordBody(BaseModel):
         return cls.model_validate(_Joined(record, more) if more else record)
 
 
+class EpsilonBody(RecordBody):
+    """A body with amounts of epsilon."""
+
+    delta: float | None = Field(
+        default=None,
+        exclude_if=lambda found: found is None,
+        description="of a population under zcdp: amounts are epsilon at it. Absent under pure "
+        "privacy",
+    )
+
+
 class _Joined:
     """A record with further attributes."""
 

@@ -17,7 +17,7 @@ from qserver.cli.requests import (
     show_reply,
 )
 from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.text import left_text
+from qserver.text import at_delta, left_text
 
 _MOST_LABELS = 6
 _DEFAULTS = {
@@ -69,11 +69,16 @@ def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         runtime.console.csv(names, ([d[name] for name in names] for d in found["datasets"]))
         return ExitCode.OK
     rows = [
-        (d["name"], epsilon_text(d["limit"]), cost_text(d["spent"]), left_text(d["remaining"]))
+        (d["name"], _limit_text(d), cost_text(d["spent"]), left_text(d["remaining"]))
         for d in found["datasets"]
     ]
     runtime.console.table(("dataset", "limit", "spent", "remaining"), rows)
     return ExitCode.OK
+
+
+def _limit_text(dataset: Mapping[str, Any]) -> str:
+    zcdp = dataset.get("zcdp") or {}
+    return epsilon_text(dataset["limit"]) + at_delta(zcdp.get("delta"))
 
 
 def run_show(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -121,7 +126,7 @@ def _show_plans(console: Console, dataset: Mapping[str, Any]) -> None:
     """What decides how questions are measured; an older server does not send it."""
     if zcdp := dataset.get("zcdp"):
         spent, limit = epsilon_text(zcdp["spent_rho"]), epsilon_text(zcdp["limit_rho"])
-        console.line(f"privacy: zcdp, epsilon at delta {zcdp['delta']:g}; rho {spent} of {limit}")
+        console.line(f"privacy: zcdp, epsilon{at_delta(zcdp['delta'])}; rho {spent} of {limit}")
     default = _DEFAULTS.get(dataset.get("measure", "auto"), "")
     console.line(f"measured by default: {default}")
     if expected := dataset.get("expected"):
@@ -220,7 +225,8 @@ def _show_budget(
 ) -> None:
     spent, remaining = spent_text(budget["spent"]), remaining_text(budget["remaining"])
     limit = epsilon_text(budget["limit"])
-    console.line(f"budget: {spent} of {limit} epsilon spent, {remaining} remain")
+    unit = f"epsilon{at_delta(budget.get('delta'))}"
+    console.line(f"budget: {spent} of {limit} {unit} spent, {remaining} remain")
 
 
 def _show_ledger(console: Console, ledger: Mapping[str, Any]) -> None:

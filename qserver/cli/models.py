@@ -30,6 +30,7 @@ from qserver.cli.requests import (
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.errors import ConfigError
 from qserver.query import request_fields as fields
+from qserver.text import at_delta
 
 if TYPE_CHECKING:
     from qserver.client import LearntModel
@@ -52,7 +53,8 @@ def show_models(console: Console, found: Mapping[str, Any]) -> None:
         (m["id"], m["kind"], str(len(m["tables"])), cost_text(m["epsilon_charged"]))
         for m in found["models"]
     ]
-    console.table(("model", "kind", "tables", "cost"), rows)
+    unit = at_delta(next((m.get("delta") for m in found["models"]), None))
+    console.table(("model", "kind", "tables", f"cost{unit}"), rows)
 
 
 def show_model_answer(console: Console, reply: Mapping[str, Any]) -> None:

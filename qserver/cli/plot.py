@@ -104,7 +104,9 @@ def run_budget(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
     check_svg_path(args.out)
     ledger = driver_of(args, runtime).result(ledger_of(args))
-    facts = BudgetFacts(args.dataset, ledger["limit"], ledger["spent"], ledger["remaining"])
+    facts = BudgetFacts(
+        args.dataset, ledger["limit"], ledger["spent"], ledger["remaining"], ledger.get("delta")
+    )
     losses = ledger["by_value"] or {}
     chart = budget_chart(facts, losses, attribute=args.attribute or "")
     write_svg(args.out, svg_of_bars(chart))

@@ -26,7 +26,7 @@ from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.query import request_fields as fields
 from qserver.query.asking.after_looking import Selection, chosen_text
 from qserver.records.codec import read
-from qserver.text import ADDS_NOTHING, left_text, most_text, part_text
+from qserver.text import ADDS_NOTHING, at_delta, left_text, most_text, part_text
 from qserver.text import price_text as price_of
 
 if TYPE_CHECKING:
@@ -191,7 +191,8 @@ def show_cost(console: Console, answer: Mapping[str, Any]) -> None:
     is_free = not charged and answer.get("source") in ("history", "exact")
     more = "" if charged or is_free or "source" not in answer else f": {ADDS_NOTHING}"
     console.aside(f"cost: {cost_text(charged)} epsilon{more}")
-    console.aside(f"remaining: {left_text(answer['epsilon_remaining'])} epsilon")
+    left = left_text(answer["epsilon_remaining"])
+    console.aside(f"remaining: {left} epsilon{at_delta(answer.get('delta'))}")
 
 
 def _show_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
@@ -231,7 +232,8 @@ def show_choices(console: Console, choices: Mapping[str, Any] | None) -> None:
 
 def show_remaining(console: Console, explanation: Mapping[str, Any]) -> None:
     """The budget that remains, and the asker's own allowance."""
-    console.line(f"remaining: {left_text(explanation['remaining'])} epsilon")
+    left = left_text(explanation["remaining"])
+    console.line(f"remaining: {left} epsilon{at_delta(explanation.get('delta'))}")
     if explanation.get("own") is not None:
         console.line(_own_text(explanation["own"]))
 

@@ -94,6 +94,7 @@ def _show_table(console: Console, table: Table, *, as_json: bool) -> None:
                 "simultaneous": table.simultaneous,
                 "epsilon_charged": table.cost.charged,
                 "epsilon_remaining": table.cost.remaining,
+                **_at(table.cost.delta),
                 "as_of": table.as_of,
                 "remarks": list(table.remarks),
             }
@@ -117,6 +118,7 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
                 "at_most": price.at_most,
                 "whole_table": price.whole_table,
                 "remaining": price.remaining,
+                **_at(price.delta),
                 "kind": price.kind,
                 "measure": None if price.measure is None else asdict(price.measure),
                 "own": own,
@@ -135,10 +137,15 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
         console.line(remark)
     show_protected(console, price.protected)
     show_choices(console, None if price.measure is None else asdict(price.measure))
-    show_remaining(console, {"remaining": price.remaining, "own": own})
+    show_remaining(console, {"remaining": price.remaining, "own": own, "delta": price.delta})
     known = [str(interval) for interval in price.free if interval is not None]
     shown = "; ".join(known[:6]) + (f" and {len(known) - 6} more" if len(known) > 6 else "")
     console.line(f"known at no cost: {shown or 'nothing yet'}")
+
+
+def _at(delta: float | None) -> dict[str, float]:
+    """The member that replies have under zcdp alone."""
+    return {} if delta is None else {"delta": delta}
 
 
 def _finite(value: Any) -> Any:

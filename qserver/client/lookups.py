@@ -27,7 +27,7 @@ from qserver.client.http import Reply, problem_of
 from qserver.client.results import Answer, FromJson, Interval
 from qserver.errors import ConfigError, NotEstimableError
 from qserver.records.codec import at
-from qserver.text import cost_text, interval_text, left_text
+from qserver.text import at_delta, cost_text, interval_text, left_text
 
 _SCALES = -log(1 - 0.95)
 """Half the interval of a Laplace variable at 95 percent, in its scales: a value is shown by it."""
@@ -39,6 +39,7 @@ class Budget(Listing, FromJson):
 
     Args:
         limit, spent, remaining: of the dataset.
+        delta: under zcdp, at which all are epsilon; None under pure privacy.
         n_charges: how many charges there were.
         loss: the largest loss of any record that was asked for.
         attribute, by_value: the largest loss of the records with each value of an attribute; None
@@ -53,6 +54,7 @@ class Budget(Listing, FromJson):
     loss: float
     attribute: str | None = None
     by_value: Mapping[str, float] | None = None
+    delta: float | None = None
 
     def plot(self) -> Plot:
         """Plot the loss by value, or the spent and the remaining part of the limit.
@@ -60,7 +62,7 @@ class Budget(Listing, FromJson):
         Raises:
             InputError: there are more than 60 values.
         """
-        facts = BudgetFacts(self.dataset, self.limit, self.spent, self.remaining)
+        facts = BudgetFacts(self.dataset, self.limit, self.spent, self.remaining, self.delta)
         chart = budget_chart(facts, self.by_value or {}, attribute=self.attribute or "")
         return Plot(chart.title, svg_of_bars(chart))
 
@@ -92,7 +94,8 @@ class Budget(Listing, FromJson):
 
     def _rest(self) -> list[str]:
         more = len(self.by_value or ()) - MOST_SHOWN
-        spent = f"{cost_text(self.spent)} of {cost_text(self.limit)} epsilon spent"
+        unit = f"epsilon{at_delta(self.delta)}"
+        spent = f"{cost_text(self.spent)} of {cost_text(self.limit)} {unit} spent"
         return [
             *([f"{more} more values"] if more > 0 else []),
             f"{spent} in {self.n_charges:,} charges; the largest loss is {cost_text(self.loss)}",

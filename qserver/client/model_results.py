@@ -18,7 +18,7 @@ from qserver.client.frames import MOST_SHOWN, Column, Framed, Listing
 from qserver.client.results import Answer, Cost, FromJson, Price
 from qserver.records.codec import at
 from qserver.records.statement import WantedError
-from qserver.text import cost_text, left_text
+from qserver.text import at_delta, cost_text, left_text
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,14 +127,17 @@ class ModelInfo(AnyModel):
         charged: its cost, in epsilon.
         specification: the request in the server's normal form.
         facts: about the model itself; None in lists.
+        delta: as a `Cost` has it.
     """
 
     charged: float = field(metadata=at("epsilon_charged"))
     specification: Mapping[str, Any]
     facts: Mapping[str, Any] | None
+    delta: float | None = None
 
     def __repr__(self) -> str:
-        return self._shown(f"cost {cost_text(self.charged)}")
+        unit = "" if self.delta is None else f" epsilon{at_delta(self.delta)}"
+        return self._shown(f"cost {cost_text(self.charged)}{unit}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -261,8 +264,8 @@ class CheckPrice(FromJson):
         }.get(self.would, f"check {cost_text(self.check.price)}")
         if self.fallback is not None and self.would != "confirm":
             told += f"; measuring instead {cost_text(self.fallback.price)}"
-        left = left_text(self.check.remaining)
-        return f"<CheckPrice of {self.estimate:,.1f}: {told}; of {left} epsilon left>"
+        left = f"{left_text(self.check.remaining)} epsilon left{at_delta(self.check.delta)}"
+        return f"<CheckPrice of {self.estimate:,.1f}: {told}; of {left}>"
 
 
 @dataclass(frozen=True)
@@ -299,6 +302,7 @@ class LearningPrice(FromJson):
         error: of a network, known before it is bought; None for other models, and if a sample
             decides.
         wanted: of each wanted marginal; empty for a network.
+        delta: as a `Cost` has it.
     """
 
     kind: str
@@ -314,12 +318,13 @@ class LearningPrice(FromJson):
     error: ErrorBounds | None
     wanted: tuple[WantedError, ...]
     document: Mapping[str, Any] = field(compare=False, metadata=at())
+    delta: float | None = None
 
     def __repr__(self) -> str:
         fits = "" if self.affordable else ", which is too much"
         return (
             f"<LearningPrice {cost_text(self.price)} of {left_text(self.remaining)} epsilon "
-            f"left{fits}; {self.n_tables} tables>"
+            f"left{at_delta(self.delta)}{fits}; {self.n_tables} tables>"
         )
 
 

@@ -21,6 +21,7 @@ from qserver.records.statement import ClaimStatus, Statement
 from qserver.records.unit import SealedPeriods
 from qserver.text import (
     ADDS_NOTHING,
+    at_delta,
     cost_text,
     interval_text,
     left_text,
@@ -104,19 +105,28 @@ _NOBODY_CHARGED = {"history", "exact"}
 
 @dataclass(frozen=True)
 class Cost(FromJson):
-    """The cost of an answer and the remaining budget, in epsilon."""
+    """The cost of an answer and the remaining budget, in epsilon.
+
+    Args:
+        delta: under zcdp, at which they are epsilon; None under pure privacy.
+    """
 
     charged: float = field(metadata=at("epsilon_charged"))
     remaining: float = field(metadata=at("epsilon_remaining"))
+    delta: float | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        return f"cost {cost_text(self.charged)}, {left_text(self.remaining)} left"
+        return self._said("")
 
     def of_sources(self, sources: Iterable[str]) -> str:
         """The cost of numbers from these sources: a 0 that charged somebody says so."""
         is_free = self.charged or set(sources) <= _NOBODY_CHARGED
         more = "" if is_free else f" ({ADDS_NOTHING})"
-        return f"cost {cost_text(self.charged)}{more}, {left_text(self.remaining)} left"
+        return self._said(more)
+
+    def _said(self, more: str) -> str:
+        unit = "" if self.delta is None else f", in epsilon{at_delta(self.delta)}"
+        return f"cost {cost_text(self.charged)}{more}, {left_text(self.remaining)} left{unit}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -268,6 +278,7 @@ class Price(FromJson):
             `free` are then those of the whole table.
         own: what it costs the account's own allowance; None where it has none.
         protected: of whom the price is the loss, in words; None for a domain without periods.
+        delta: as a `Cost` has it.
         remarks: of a text of SQL, what to know of its groups and conditions; a sentence each.
     """
 
@@ -286,6 +297,7 @@ class Price(FromJson):
     whole_table: bool = False
     own: OwnPrice | None = None
     protected: str | None = None
+    delta: float | None = field(default=None, repr=False)
     remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -303,7 +315,7 @@ class Price(FromJson):
         price += most_text(self.price, self.most)
         choices = f"; {self.measure}" if self.measure is not None and self.measure.buys else ""
         return (
-            f"{price} of {left_text(self.remaining)} epsilon left{fits}; "
+            f"{price} of {left_text(self.remaining)} epsilon left{at_delta(self.delta)}{fits}; "
             f"{known} of {len(self.free)} known at no cost{choices}"
         )
 
@@ -324,6 +336,7 @@ class DatasetInfo(FromJson):
         description, licence: of the data, by their owner; '' for none.
         expected: about how many questions its owner expects until the limit; None if nobody said.
         delta: under zcdp, with which the budget is epsilon; None under pure privacy.
+        rho: under zcdp, what is spent and the limit as they are kept; None under pure privacy.
     """
 
     name: str
@@ -353,4 +366,9 @@ class DatasetInfo(FromJson):
     expected: int | None = None
     delta: float | None = field(
         default=None, repr=False, metadata=at("zcdp", by=lambda zcdp: (zcdp or {}).get("delta"))
+    )
+    rho: tuple[float, float] | None = field(
+        default=None,
+        repr=False,
+        metadata=at("zcdp", by=lambda zcdp: zcdp and (zcdp["spent_rho"], zcdp["limit_rho"])),
     )

@@ -9,12 +9,13 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 from qserver.query.asking.after_looking import chosen_text
 from qserver.query.asking.method_and_prior import reading_text
-from qserver.records.answer import Answer
+from qserver.records.answer import Answer, DatasetStatus
 from qserver.records.statement import Statement
 from qserver.text import (
     ADDS_NOTHING,
     LookedNumber,
     aligned,
+    at_delta,
     cost_text,
     decimals_of,
     epsilon_text,
@@ -102,6 +103,11 @@ def cost(nano: int, *, is_free: bool) -> str:
 def epsilon_left(nano: float) -> str:
     """What remains, rounded down, so that no more is promised than there is."""
     return left_text(nano / NANO)
+
+
+def delta_of(dataset: DatasetStatus) -> str:
+    """What follows `ε` once on a page of a dataset: its delta, or '' under pure privacy."""
+    return at_delta(dataset.delta)
 
 
 def percent(part: float) -> str:

@@ -40,7 +40,7 @@ from qserver.query.sql.text import Piece
 from qserver.service.cache.statements import is_of_nobody
 from qserver.service.cells.remarks import said_beside
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer
-from qserver.text import ADDS_NOTHING, decimals_of
+from qserver.text import ADDS_NOTHING, at_delta, decimals_of
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,10 @@ def columns_of(statement: Statement, session: Session) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def table(found: StatementAnswer, session: Session, asked: Asked) -> Result:
-    """The rows of an answer, and what it cost."""
+def table(
+    found: StatementAnswer, session: Session, asked: Asked, delta: float | None = None
+) -> Result:
+    """The rows of an answer, and what it cost; `delta`: at which that is epsilon."""
     statement = found.asked.statement
     places, days = list(_places(statement, session)), _days(statement)
     rows = [
@@ -171,7 +173,7 @@ def table(found: StatementAnswer, session: Session, asked: Asked) -> Result:
         for row, cells in zip(statement.rows, found.cells, strict=True)
     ]
     columns = columns_of(statement, session)
-    return Result("SELECT", columns, encoded(columns, rows, asked), tuple(_notices(found)))
+    return Result("SELECT", columns, encoded(columns, rows, asked), tuple(_notices(found, delta)))
 
 
 _TYPES: Mapping[GroupKind, Type] = {
@@ -201,11 +203,11 @@ def _group(name: str | None, statement: Statement, i: int) -> Any:
         return None
 
 
-def _notices(found: StatementAnswer) -> Iterator[str]:
+def _notices(found: StatementAnswer, delta: float | None) -> Iterator[str]:
     """What people read beside a table: cost, how far it counts, what its groups and ends are."""
     left = f"{found.remaining_nano / 1e9:.4g} remain."
     if found.charged_nano:
-        yield f"This cost {found.charged_nano / 1e9:.4g} epsilon; {left}"
+        yield f"This cost {found.charged_nano / 1e9:.4g} epsilon{at_delta(delta)}; {left}"
     elif not is_of_nobody(found):
         yield f"This {ADDS_NOTHING}, but charged people who had lost less; {left}"
     if found.as_of:

@@ -407,6 +407,11 @@ class DatasetStatus:
     expected: int = 0
     zcdp: Zcdp | None = None
 
+    @property
+    def delta(self) -> float | None:
+        """At which amounts are epsilon; None under pure privacy."""
+        return None if self.zcdp is None else self.zcdp.delta
+
 
 @dataclass(frozen=True)
 class LedgerReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import overload
@@ -198,6 +199,13 @@ class Service:
             NotFoundError: there is no dataset of this name.
         """
         return self._datasets.meta(name).domain.within
+
+    def delta(self, name: str) -> float | None:
+        """At which delta epsilon is shown; None under pure privacy, and of no dataset."""
+        with suppress(NotFoundError):
+            if (found := self._datasets.meta(name).delta) is not None:
+                return float(found)
+        return None
 
     def parse(self, name: str, document: object, *, at: str = "") -> LinearQuery:
         """The linear query that a structured question, or a text of SQL, means.

@@ -80,6 +80,7 @@ class FakeService:
         failures: the error that a method raises, by the method's name.
         outcome: what `ask` returns; many: what `ask_workload` returns.
         known: what `offer` returns; learnt: what learning a model returns.
+        at_delta: at which epsilon is shown.
         stamp: how many events `version` says there are.
         calls: the arguments of each call, by the method's name.
     """
@@ -90,6 +91,7 @@ class FakeService:
     known: Offer | None = None
     learnt: ModelAnswer | JobStatus = LEARNT
     stamp: int = 7
+    at_delta: float | None = None
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     jobs: dict[str, JobStatus] = field(default_factory=dict)
     keys: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -156,6 +158,10 @@ class FakeService:
     def within(self, name: str) -> Fraction | None:
         self._enter("within", name)
         return DOMAIN.within
+
+    def delta(self, name: str) -> float | None:
+        assert name
+        return self.at_delta
 
     def offer(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
         self._enter("offer", name, query=query, confidence=confidence)

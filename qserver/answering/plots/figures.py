@@ -26,6 +26,7 @@ from qserver.answering.plots.chart import (
     wrapped,
 )
 from qserver.errors import InputError
+from qserver.text import at_delta
 
 if TYPE_CHECKING:
     from qserver.models.tracing.report import TracingReport
@@ -118,12 +119,13 @@ _MOST_BARS = 60
 
 @dataclass(frozen=True)
 class BudgetFacts:
-    """A population's budget, in epsilon; limit > 0, 0 <= spent."""
+    """A population's budget, in epsilon at a delta if any; limit > 0, 0 <= spent."""
 
     dataset: str
     limit: float
     spent: float
     remaining: float
+    delta: float | None = None
 
 
 def budget_chart(facts: BudgetFacts, losses: Mapping[str, float], *, attribute: str) -> BarChart:
@@ -140,14 +142,15 @@ def budget_chart(facts: BudgetFacts, losses: Mapping[str, float], *, attribute: 
     if len(losses) > _MOST_BARS:
         raise InputError("attribute", f"have at most {_MOST_BARS} values", attribute)
     amounts = dict(losses) or {"spent": facts.spent, "remaining": facts.remaining}
+    unit = f"epsilon{at_delta(facts.delta)}"
     what = f"largest loss by {attribute}" if losses else "spent and remaining"
     return BarChart(
         title=f"Budget of {facts.dataset}: {what}",
-        description=f"{facts.spent:.6g} of {facts.limit:.6g} epsilon are spent, "
+        description=f"{facts.spent:.6g} of {facts.limit:.6g} {unit} are spent, "
         f"{facts.remaining:.6g} remain.",
         bars=tuple(Bar(name, value, f"{value:.4g}") for name, value in amounts.items()),
         limit=facts.limit,
-        limit_text=f"limit {facts.limit:.6g} epsilon",
+        limit_text=f"limit {facts.limit:.6g} {unit}",
     )
 
 

@@ -32,7 +32,7 @@ from qserver.api.bodies.requests import (
     PRICE_POINT_SCHEMA,
     TERMS_SCHEMA,
 )
-from qserver.api.wire import FromNano, RecordBody, wire_integer, wire_value
+from qserver.api.wire import EpsilonBody, FromNano, RecordBody, wire_integer, wire_value
 from qserver.query.asking.after_looking import Selection
 from qserver.query.asking.method_and_prior import Prior
 from qserver.query.class_grid import ProductPartition
@@ -109,7 +109,7 @@ class StatementBody(
 
 
 class AnswerBody(
-    RecordBody,
+    EpsilonBody,
     record=Answer,
     shows="estimate interval confidence confidence_attained source epsilon_charged=charged_nano "
     "epsilon_remaining=remaining_nano evidence weights version selected_from statement "
@@ -226,7 +226,7 @@ class BothChoicesBody(
 
 
 class ExplanationBody(
-    RecordBody,
+    EpsilonBody,
     record=Explanation,
     shows="kind price most remaining affordable plan free curve measure sensitivity "
     "sensitivity_exact version own protected",
@@ -239,7 +239,7 @@ class ExplanationBody(
 
 
 class LedgerBody(
-    RecordBody,
+    EpsilonBody,
     record=LedgerReport,
     shows="limit spent remaining relation n_charges loss by_value",
 ):

@@ -14,7 +14,7 @@ from qserver.answering.models.kinds.registry import KINDS
 from qserver.answering.models.price import ModelExplanation, Verdict, Would
 from qserver.api.bodies.answers import AnswerBody, ExplanationBody
 from qserver.api.bodies.requests import Number, QueryDocument, RequestBody, of, without_defaults
-from qserver.api.wire import RecordBody
+from qserver.api.wire import EpsilonBody, RecordBody
 from qserver.errors import InputError, RequirementError
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.models.network.structure import Structure
@@ -104,7 +104,7 @@ ModelRequest = model_request(KINDS)
 
 
 class LearntBody(
-    RecordBody,
+    EpsilonBody,
     record=ModelAnswer,
     shows="id kind epsilon_charged=charged_nano epsilon_remaining=remaining_nano tables version",
 ):
@@ -112,7 +112,7 @@ class LearntBody(
 
 
 class ModelBody(
-    RecordBody,
+    EpsilonBody,
     record=ModelStatus,
     shows="id=learnt.id kind=learnt.kind epsilon_charged=learnt.charged_nano tables=learnt.tables "
     "version=learnt.version specification facts",
@@ -255,7 +255,7 @@ class WantedErrorBody(
 
 
 class ModelExplanationBody(
-    RecordBody,
+    EpsilonBody,
     record=ModelExplanation,
     shows="kind price sample second remaining affordable plan=tables version work error wanted own",
 ):

@@ -20,7 +20,7 @@ from qserver.api.bodies.answers import AnswerBody, AsOf, Interval, OpenInterval,
 from qserver.api.bodies.models import LearntBody
 from qserver.api.bodies.requests import JSON_REF, ChosenMeasure, RequestBody, of
 from qserver.api.errors import job_problem
-from qserver.api.wire import Epsilon, RecordBody
+from qserver.api.wire import Epsilon, EpsilonBody, RecordBody
 from qserver.inference.posterior.after_looking import table_readings
 from qserver.query import request_fields as fields
 from qserver.query.sql.exactness import Exactness
@@ -98,7 +98,7 @@ class AfterLookingBody(BaseModel):
 
 
 class WorkloadAnswerBody(
-    RecordBody,
+    EpsilonBody,
     record=WorkloadAnswer,
     shows="answers epsilon_charged=charged_nano epsilon_remaining=remaining_nano simultaneous "
     "consistent version after_looking epsilon_rest=rest_nano remarks",
@@ -121,7 +121,7 @@ class WorkloadAnswerBody(
 
 
 class WorkloadExplanationBody(
-    RecordBody,
+    EpsilonBody,
     record=WorkloadExplanation,
     shows="kind price most price_apart remaining affordable plan free curve measure simultaneous "
     "consistent version own protected",
@@ -217,7 +217,7 @@ class SqlRowBody(BaseModel):
 
 
 class SqlTableBody(
-    RecordBody,
+    EpsilonBody,
     record=StatementAnswer,
     shows="groups=asked.statement.groups columns=asked.statement.columns rows "
     "confidence=asked.confidence simultaneous epsilon_charged=charged_nano "
@@ -231,7 +231,7 @@ class SqlTableBody(
     as_of: AsOf
 
     @classmethod
-    def of_answer(cls, found: StatementAnswer) -> Self:
+    def of_answer(cls, found: StatementAnswer, *, delta: float | None = None) -> Self:
         """The table as JSON has it, its cells with what bins hide of them."""
         rows = [
             SqlRowBody(
@@ -244,7 +244,7 @@ class SqlTableBody(
             )
             for row, cells in zip(found.asked.statement.rows, found.cells, strict=True)
         ]
-        return cls.of(found, rows=rows)
+        return cls.of(found, rows=rows, delta=delta)
 
 
 class SqlKnownBody(RecordBody):
@@ -255,7 +255,7 @@ class SqlKnownBody(RecordBody):
 
 
 class SqlPriceBody(
-    RecordBody,
+    EpsilonBody,
     record=StatementExplanation,
     shows="groups=asked.statement.groups columns=asked.statement.columns n_questions kind price "
     "most at_most=is_most price_apart measure remaining affordable free "
@@ -268,11 +268,12 @@ class SqlPriceBody(
     free: list[SqlKnownBody]
 
     @classmethod
-    def of_price(cls, found: StatementExplanation) -> Self:
+    def of_price(cls, found: StatementExplanation, *, delta: float | None = None) -> Self:
         """The price as JSON has it."""
         rows = zip(found.asked.statement.rows, found.known, strict=True)
         free = [{"group": row.group, "intervals": intervals} for row, intervals in rows]
-        return cls.of(found, n_questions=len(found.asked.questions), free=free)
+        n = len(found.asked.questions)
+        return cls.of(found, n_questions=n, free=free, delta=delta)
 
 
 class SqlBody(BaseModel):
@@ -282,8 +283,8 @@ class SqlBody(BaseModel):
     price: SqlPriceBody | None
 
     @classmethod
-    def of(cls, found: AnyStatement) -> Self:
+    def of(cls, found: AnyStatement, *, delta: float | None = None) -> Self:
         """The answer as JSON has it."""
         if isinstance(found, StatementExplanation):
-            return cls(table=None, price=SqlPriceBody.of_price(found))
-        return cls(table=SqlTableBody.of_answer(found), price=None)
+            return cls(table=None, price=SqlPriceBody.of_price(found, delta=delta))
+        return cls(table=SqlTableBody.of_answer(found, delta=delta), price=None)

@@ -145,9 +145,8 @@ class DatasetViews(Views):
         values = read_parameters(request, _ATTRIBUTE, _WHERE)
         where = object_parameter(values, "where")
         attribute = values.get("attribute")
-        return json_reply(
-            LedgerBody.of(self._service.ledger.loss(dataset, where=where, attribute=attribute))
-        )
+        found = self._service.ledger.loss(dataset, where=where, attribute=attribute)
+        return json_reply(LedgerBody.of(found, delta=self._service.delta(dataset)))
 
 
 def measurement_id(text: str) -> int:

@@ -105,20 +105,22 @@ class ModelViews(Views):
         )
         if isinstance(found, JobStatus):
             return job_reply(found, terms.preference)
-        return json_reply(LearntBody.of(found))
+        return json_reply(LearntBody.of(found, delta=self._service.delta(dataset)))
 
     @operation("", "models", {200: ModelListBody}, *SEEN_CODES)
     def list_models(self, dataset: str) -> Response:
         """List the models of a dataset's present snapshot."""
         read_parameters(request)
-        found = {"models": self._service.models.all(dataset)}
-        return json_reply(ModelListBody.model_validate(found))
+        delta = self._service.delta(dataset)
+        found = [ModelBody.of(one, delta=delta) for one in self._service.models.all(dataset)]
+        return json_reply(ModelListBody.model_validate({"models": found}))
 
     @operation("/<model:model>", "models", {200: ModelBody}, *SEEN_CODES)
     def get_model(self, dataset: str, model: str) -> Response:
         """Show a model, its tables and its public facts."""
         read_parameters(request)
-        return json_reply(ModelBody.of(self._service.models.one(dataset, model)))
+        found = self._service.models.one(dataset, model)
+        return json_reply(ModelBody.of(found, delta=self._service.delta(dataset)))
 
     @operation(
         "/<model:model>/query",
@@ -198,14 +200,14 @@ class ModelViews(Views):
         found = self._ask(dataset, query, requirement, terms)
         if isinstance(found, JobStatus):
             return found
-        reply.guarantee = AnswerBody.of(found)
+        reply.guarantee = AnswerBody.of(found, delta=self._service.delta(dataset))
         reply.verdict = verdict(reply.estimate or 0.0, low=found.low, high=found.high)
         if fallback is None or reply.verdict == "confirmed":
             return None
         measured = self._ask(dataset, query, fallback, terms.of_second_question())
         if isinstance(measured, JobStatus):
             return measured
-        reply.fallback = AnswerBody.of(measured)
+        reply.fallback = AnswerBody.of(measured, delta=self._service.delta(dataset))
         return None
 
     def _ask(
@@ -243,7 +245,7 @@ class ModelPriceViews(Views):
             asked.epsilon_nano(),
             by=caller_of_request().account,
         )
-        return json_reply(ModelExplanationBody.of(found))
+        return json_reply(ModelExplanationBody.of(found, delta=self._service.delta(dataset)))
 
     @operation(
         "/<model:model>/explain",
@@ -268,11 +270,11 @@ class ModelPriceViews(Views):
         by = caller_of_request().account
         requirement, fallback = asked.check.requirement(), asked.check.fallback()
         check = self._service.explain(dataset, Question(query, requirement), by=by)
-        reply.check = ExplanationBody.of(check)
+        reply.check = ExplanationBody.of(check, delta=self._service.delta(dataset))
         reply.would = would(estimate, known=_known(check))
         if fallback is not None:
             found = self._service.explain(dataset, Question(query, fallback), by=by)
-            reply.fallback = ExplanationBody.of(found)
+            reply.fallback = ExplanationBody.of(found, delta=self._service.delta(dataset))
         return json_reply(reply)
 
 

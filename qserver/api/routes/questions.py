@@ -17,6 +17,7 @@ from qserver.api.bodies.workloads_and_sql import (
     WorkloadAnswerBody,
     WorkloadExplanationBody,
 )
+from qserver.api.errors import with_delta
 from qserver.api.gate import caller_of_request
 from qserver.api.headers import preference_of
 from qserver.api.json_reader import parse_object, read_body
@@ -74,7 +75,12 @@ class JobViews(Views):
         read_parameters(request)
         wait_s = min(preference_of(request).wait_s or 0.0, self._wait_s)
         found = self._service.job(job_id, reader=caller_of_request(), wait_s=wait_s)
-        return json_reply(JobBody.of(found))
+        body, delta = JobBody.of(found), self._service.delta(found.dataset)
+        if body.result is not None:
+            body.result.delta = delta
+        if body.problem is not None:
+            body.problem = with_delta(body.problem, delta)
+        return json_reply(body)
 
 
 class _Keeping(Views):
@@ -145,7 +151,7 @@ class QuestionViews(_Keeping):
         parse = partial(self._service.parse, dataset, asked.query, at=asked.as_of or "")
         by = caller_of_request().account
         found = self._service.explain(dataset, asked.question(parse), by=by)
-        return json_reply(ExplanationBody.of(found))
+        return json_reply(ExplanationBody.of(found, delta=self._service.delta(dataset)))
 
     @operation(
         "/probability",
@@ -177,7 +183,8 @@ class QuestionViews(_Keeping):
         )
         if isinstance(found, JobStatus):
             return job_reply(found, terms.preference)
-        payload = AnswerBody.of(found).model_dump_json().encode()
+        made = AnswerBody.of(found, delta=self._service.delta(dataset))
+        payload = made.model_dump_json().encode()
         # Under a key it may be the answer of an older state.
         is_new = terms.idempotency is None or _is_at(found, version)
         if is_new and _is_free(found):
@@ -241,7 +248,9 @@ class WorkloadViews(_Keeping):
             total = self._service.insight.total(dataset)
             law = self._service.smooth.law(dataset)
             nearest = consistent.answers(found.answers, total=total, law=law, ends=found.ends)
-        payload = WorkloadAnswerBody.of(found, consistent=nearest).model_dump_json().encode()
+        delta = self._service.delta(dataset)
+        made = WorkloadAnswerBody.of(found, consistent=nearest, delta=delta)
+        payload = made.model_dump_json().encode()
         if _is_of(found, state):
             self._cache.keep(dataset, body, KeptAnswer(state, payload))
         return bytes_reply(payload)
@@ -264,7 +273,8 @@ class WorkloadViews(_Keeping):
         found = self._service.explain_workload(dataset, workload, by=by)
         # Consistent answers cost nothing more.
         added = None if consistent is None else {"price": 0}
-        return json_reply(WorkloadExplanationBody.of(found, consistent=added))
+        delta = self._service.delta(dataset)
+        return json_reply(WorkloadExplanationBody.of(found, consistent=added, delta=delta))
 
     def _workload(self, dataset: str, asked: WorkloadRequest) -> Workload:
         at = asked.as_of or ""
@@ -341,4 +351,4 @@ class SqlViews(Views):
         )
         if isinstance(found, JobStatus):
             return job_reply(found, terms.preference)
-        return json_reply(SqlBody.of(found))
+        return json_reply(SqlBody.of(found, delta=self._service.delta(dataset)))

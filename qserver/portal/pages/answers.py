@@ -166,9 +166,9 @@ def median_of(curve: Sequence[DensityPoint]) -> float:
     return curve[0].x
 
 
-def answer_csv(answer: Answer, *, dataset: str, question: str) -> str:
+def answer_csv(answer: Answer, *, dataset: str, question: str, delta: float | None = None) -> str:
     """The answer as a table of one line, with the members that HTTP gives."""
-    body = body_of(answer).model_dump()
+    body = body_of(answer, delta=delta).model_dump()
     low, high = body.pop("interval")
     evidence: Sequence[int] = body.pop("evidence")
     body["selected_from"] = chosen_text(answer.selected_from).removeprefix(", ")

@@ -62,7 +62,7 @@ from qserver.query.asking.method_and_prior import Reading
 from qserver.query.domain import Domain
 from qserver.query.exact_numbers import exact_number
 from qserver.query.linear_query import LinearQuery
-from qserver.records.answer import Answer, CurvePoint, JobStatus
+from qserver.records.answer import Answer, CurvePoint, DatasetStatus, JobStatus
 from qserver.service.cache.statements import StatementKey
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
@@ -221,7 +221,7 @@ class AskPages:
         if job is not None:
             return to_job(job, question.encoded())
         view = view_of(self._service, dataset, question)
-        return answer_file(view, dataset=dataset, name=dataset, ending=ending)
+        return answer_file(view, self._service.dataset(dataset), name=dataset, ending=ending)
 
     def _asked(
         self, dataset: str, question: FormQuestion, left_at: str
@@ -513,16 +513,18 @@ def _end(name: str) -> float | None:
     return float(exact_number(text, name)) if text else None
 
 
-def answer_file(view: AnswerView | TableView, *, dataset: str, name: str, ending: str) -> Response:
+def answer_file(
+    view: AnswerView | TableView, status: DatasetStatus, *, name: str, ending: str
+) -> Response:
     """An answer or a table as CSV or JSON; NotFoundError for any other ending."""
     if ending not in ("csv", "json"):
         raise NotFoundError("page", f"answer.{ending}"[:80])
-    is_json = ending == "json"
+    is_json, delta = ending == "json", status.delta
     if is_json:
-        text = body_of(view.answer).model_dump_json(indent=1) + "\n"
+        text = body_of(view.answer, delta=delta).model_dump_json(indent=1) + "\n"
     elif isinstance(view, TableView):
         text = table_csv(view.answer)
     else:
-        text = answer_csv(view.answer, dataset=dataset, question=view.heading.text)
+        text = answer_csv(view.answer, dataset=status.name, question=view.heading.text, delta=delta)
     content_type = "application/json" if is_json else CSV_TYPE
     return download(text, name=f"{name}-answer.{ending}", content_type=content_type)

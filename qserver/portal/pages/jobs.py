@@ -141,7 +141,7 @@ class JobPages:
         view = self._table(asked, status) or self._view(asked, status)
         if view is None:
             raise NotFoundError("answer", job_id[:80])
-        return answer_file(view, dataset=asked.status.dataset, name=job_id, ending=ending)
+        return answer_file(view, status, name=job_id, ending=ending)
 
     def _heading(self, asked: AskedJob, status: DatasetStatus) -> Heading:
         """The subject of a job, as written in the address if that has the same question."""

@@ -28,6 +28,7 @@ from qserver.service.ask import Idempotency
 from qserver.service.service import Service
 from qserver.service.statement_answers import AnyStatement, StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
+from qserver.text import at_delta
 
 if TYPE_CHECKING:
     from qserver.storage.standings import Stamp
@@ -132,7 +133,7 @@ class Answerer:
             PostgresError: there are none.
         """
         try:
-            domain = self.service.domain(call.dataset)
+            domain, delta = self.service.domain(call.dataset), self.service.delta(call.dataset)
         except Exception as exc:
             raise fault_of(exc) from exc
         sent, place, notices = self._bound(call, call.text, call.asked.literals, domain)
@@ -146,7 +147,7 @@ class Answerer:
             result = replace(found.result, notices=(*notices, *found.result.notices))
             return replace(found, result=result)
         except Exception as exc:
-            raise fault_of(exc, text=sent, place=place) from exc
+            raise fault_of(exc, text=sent, place=place, delta=delta) from exc
 
     def _price(self, call: Call, sent: str) -> Told | JobStatus:
         """The price as a row; of a text that says no length, at the length that is proposed."""
@@ -156,7 +157,7 @@ class Answerer:
             price, left = exc.price_nano / 1e9, exc.remaining_nano / 1e9
             row = (price, left, price <= left, True, "default", price, None)
             rows = encoded(PRICE, [row], call.asked)
-            return Told(Result("SELECT", PRICE, rows, (exc.hint,)))
+            return Told(Result("SELECT", PRICE, rows, (exc.hint, *self._unit(call))))
 
     def _found(self, call: Call, sent: str) -> Told | JobStatus:
         """The table of an answer, or the row of a price."""
@@ -182,10 +183,16 @@ class Answerer:
 
     def _told(self, call: Call, found: AnyStatement, state: Stamp | None) -> Told:
         if isinstance(found, StatementAnswer):
-            made = table(found, call.session, call.asked)
+            delta = self.service.delta(call.dataset)
+            made = table(found, call.session, call.asked, delta)
             return Told(made, found.charged_nano, state)
         rows = encoded(PRICE, [_price_row(found)], call.asked)
-        return Told(Result("SELECT", PRICE, rows), same_while=state)
+        return Told(Result("SELECT", PRICE, rows, self._unit(call)), same_while=state)
+
+    def _unit(self, call: Call) -> tuple[str, ...]:
+        """A line on the unit of prices, where they are epsilon at a delta."""
+        said = at_delta(self.service.delta(call.dataset))
+        return (f"Prices are epsilon{said}.",) if said else ()
 
     def _bounded(self, call: Call, sent: str, domain: Domain) -> str:
         """The text with what the connection may still be charged; PostgresError."""

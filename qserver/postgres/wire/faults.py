@@ -23,6 +23,7 @@ from qserver.errors import (
     UnauthenticatedError,
 )
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
+from qserver.text import at_delta
 
 PROTOCOL_VIOLATION: Final = "08P01"
 SYNTAX: Final = "42601"
@@ -94,13 +95,20 @@ def violation(message: str) -> PostgresError:
     return PostgresError(PROTOCOL_VIOLATION, message, ends=True)
 
 
-def fault_of(exc: Exception, *, text: str = "", place: Callable[[int], int] = int) -> PostgresError:
+def fault_of(
+    exc: Exception,
+    *,
+    text: str = "",
+    place: Callable[[int], int] = int,
+    delta: float | None = None,
+) -> PostgresError:
     """The error that tells a client of another one; one of no kind tells nothing of itself.
 
     Args:
         text: of the statement that was asked.
         place: the place in the text that was sent, of a character of `text`, both from 1; 0 for
             none.
+        delta: at which prices are epsilon; None under pure privacy.
     """
     if isinstance(exc, PostgresError):
         return exc
@@ -114,15 +122,15 @@ def fault_of(exc: Exception, *, text: str = "", place: Callable[[int], int] = in
     if isinstance(exc, UnconfirmedError) and not exc.words:
         hint = f"{hint} {_ALLOW}".strip()
     return PostgresError(
-        state, message, detail=_price(exc), hint=hint, position=place(_position(exc, text))
+        state, message, detail=_price(exc, delta), hint=hint, position=place(_position(exc, text))
     )
 
 
-def _price(exc: Any) -> str:
+def _price(exc: Any, delta: float | None) -> str:
     price, left = getattr(exc, "price_nano", None), getattr(exc, "remaining_nano", None)
     if price is None or left is None:
         return ""
-    return f"price {price / 1e9:.9g} epsilon, remaining {left / 1e9:.9g} epsilon"
+    return f"price {price / 1e9:.9g} epsilon, remaining {left / 1e9:.9g} epsilon{at_delta(delta)}"
 
 
 def _position(exc: QServerError, text: str) -> int:
