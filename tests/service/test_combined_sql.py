@@ -219,7 +219,7 @@ def test_an_extreme_that_what_may_be_charged_does_not_tell_says_so(town: Deploym
     found = answered(town, text)
     low, high = interval(found)
     assert low == 20 <= high
-    remark = remark_with(found, "known less exactly than WITHIN asks")
+    remark = remark_with(found, "less exact than WITHIN asks")
     assert "the rest would cost" in remark
     assert spent(town) <= 280_000_000
 
