@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -272,8 +273,11 @@ def _on_known(delta: Callable[[str], float | None], exc: QServerError) -> Respon
         return _on_unexpected(exc)
     if kind.status >= 500:
         _log.error("%s: %s", exc.code, exc, extra={"code": exc.code})
-    dataset = (request.view_args or {}).get("dataset")
-    at = None if dataset is None else delta(dataset)
+    dataset, at = (request.view_args or {}).get("dataset"), None
+    if dataset is not None:
+        # What is wrong with the store may keep it from being read.
+        with suppress(QServerError):
+            at = delta(dataset)
     return _response(kind, str(exc), _facts(exc), delta=at)
 
 
