@@ -273,12 +273,12 @@ def _on_known(delta: Callable[[str], float | None], exc: QServerError) -> Respon
         return _on_unexpected(exc)
     if kind.status >= 500:
         _log.error("%s: %s", exc.code, exc, extra={"code": exc.code})
-    dataset, at = (request.view_args or {}).get("dataset"), None
-    if dataset is not None:
-        # What is wrong with the store may keep it from being read.
+    dataset, facts, at = (request.view_args or {}).get("dataset"), _facts(exc), None
+    if dataset is not None and "price" in facts:
+        # The price is said even where the store can no longer be read.
         with suppress(QServerError):
             at = delta(dataset)
-    return _response(kind, str(exc), _facts(exc), delta=at)
+    return _response(kind, str(exc), facts, delta=at)
 
 
 def _on_http(exc: HTTPException) -> Response:
