@@ -39,8 +39,8 @@ _FIRST_WAIT_S = 0.0015
 _N_FIRST = 20
 _LONGEST_WAIT_S = 0.05
 _WAIT_GROWTH = 1.2
-_LAW_S: Final = 0.01
-"""Time of a number's law where answers disagree: 8 to 12 ms, of single numbers of three tables."""
+_LAWS_A_SECOND: Final = 100.0
+"""Where answers disagree: a law takes 8 to 12 ms, of single numbers of three tables."""
 SHORT_S: Final = 0.3
 """What takes no longer than this is computed at once, however short its asker waits."""
 
@@ -224,7 +224,7 @@ class Asking:
         There is one for all who ask the same of the same state, also when it is done. None where
         it takes no longer, or where no worker can do it: then it is answered here.
         """
-        few = min(SHORT_S / _LAW_S, self._most_laws) if _LAW_S else math.inf
+        few = min(SHORT_S * _LAWS_A_SECOND, self._most_laws)
         if len(workload.questions) <= few:
             return None
         opened = self._workloads.refresh(name)
@@ -237,7 +237,7 @@ class Asking:
             self._remember(opened.meta, left.estimators)
             opened = self._workloads.refresh(name)
         request = Request(opened.meta.name, opened.meta.snapshot, workload, by)
-        is_long = left.n_laws > min(wait_s / _LAW_S, self._most_laws)
+        is_long = left.n_laws > min(wait_s * _LAWS_A_SECOND, self._most_laws)
         return self._of_state(opened, request, is_made=is_long)
 
     def _of_state(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -32,7 +33,7 @@ def town(tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Dep
         by_itself(
             found, f"SELECT COUNT(*) FROM people WHERE age BETWEEN {ends} WITHIN 10 ONLY THIS"
         )
-    monkeypatch.setattr(ask, "_LAW_S", 1.0)
+    monkeypatch.setattr(ask, "_LAWS_A_SECOND", 1.0)
     return found
 
 
@@ -50,7 +51,7 @@ def answered(
 def here(town: Deployment, asked: Workload, monkeypatch: pytest.MonkeyPatch) -> WorkloadAnswer:
     """What a process computes by itself."""
     with monkeypatch.context() as patched:
-        patched.setattr(ask, "_LAW_S", 0.0)
+        patched.setattr(ask, "_LAWS_A_SECOND", math.inf)
         found = answered(town.service(), asked)
     assert isinstance(found, WorkloadAnswer)
     return found
@@ -170,7 +171,7 @@ def test_a_statement_without_a_length_is_a_job_where_it_takes_long(
     found = run(town.service(), BOTH, wait_s=0.0)
     assert isinstance(found, StatementAnswer)
     assert town.service().dataset("people").spent_nano == before.spent_nano
-    monkeypatch.setattr(ask, "_LAW_S", 0.0)
+    monkeypatch.setattr(ask, "_LAWS_A_SECOND", math.inf)
     assert values(found) == pytest.approx(values(run(town.service(), BOTH, wait_s=0.0)), abs=1e-9)
 
 
@@ -195,5 +196,5 @@ def test_a_page_of_a_table_that_takes_long_leads_to_its_job(
     monkeypatch.setattr(Insight, "known_numbers", lambda *_: pytest.fail("computed again"))
     assert town.web().get(page).status_code == 200
     monkeypatch.undo()
-    monkeypatch.setattr(ask, "_LAW_S", 0.0)
+    monkeypatch.setattr(ask, "_LAWS_A_SECOND", math.inf)
     assert town.web().get(page).status_code == 200

@@ -96,9 +96,7 @@ class ColumnCodes:
 
     def _of_values(self, values: pa.Array) -> list[NDArray[np.int64]]:
         """The codes of values; those that did not come before are coded now."""
-        new = values
-        if self._known is not None:
-            new = values.filter(pc.is_null(pc.index_in(values, value_set=self._known)))
+        new = _not_among(values, self._known)
         if self._known is None or len(self._known) + len(new) > WORKER.varied_values:
             self._known, self._codes = values, self._coded(values)
         elif len(new):
@@ -123,14 +121,19 @@ class NewValues:
         try:
             numbered = column.dictionary_encode()
             values = numbered.dictionary.take(numbered.indices.unique().drop_null())
-            if self._values is not None:
-                values = values.filter(pc.is_null(pc.index_in(values, value_set=self._values)))
+            values = _not_among(values, self._values)
         except pa.ArrowNotImplementedError:
             return column
         known = values if self._values is None else pa.concat_arrays([self._values, values])
         if len(known) <= WORKER.varied_values:
             self._values = known
         return values
+
+
+def _not_among(values: pa.Array, known: pa.Array | None) -> pa.Array:
+    if known is None:
+        return values
+    return values.filter(pc.is_null(pc.index_in(values, value_set=known)))
 
 
 def _numbered(column: pa.Array) -> pa.DictionaryArray | None:
