@@ -93,9 +93,9 @@ def part_text(part: float) -> str:
     return format(Decimal(f"{part:.2g}"), "f")
 
 
-def at_delta(delta: float | None) -> str:
+def at_delta(delta: float | Fraction | None) -> str:
     """What is said once behind amounts of epsilon: ` at delta 1e-09`; '' under pure privacy."""
-    return "" if delta is None else f" at delta {delta:g}"
+    return "" if delta is None else f" at delta {float(delta):g}"
 
 
 ADDS_NOTHING = "adds nothing to the largest loss"

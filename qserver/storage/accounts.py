@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from qserver.config import Settings
@@ -30,7 +31,7 @@ from qserver.storage.constants import STORE
 from qserver.storage.encoding.digests import reading, sealed, unsealed
 from qserver.storage.keys import ACCOUNTS, AUDIT, TOKENS, Keys, rate_key
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
-from qserver.storage.store import check_schema
+from qserver.storage.store import Store, check_schema
 
 
 class AccountBook:
@@ -170,6 +171,11 @@ class AccountBook:
     def populations(self) -> frozenset[str]:
         """The populations of the attached datasets."""
         return self._log.populations()
+
+    def deltas(self) -> dict[str, Fraction | None]:
+        """At which delta the allowances of each population are epsilon; None under pure privacy."""
+        store = Store(self._client)
+        return {found: store.meta(name).delta for name, found in store.datasets().items()}
 
     def _payers(self, name: str) -> dict[str, Account]:
         """Those of an account and its group that are known."""

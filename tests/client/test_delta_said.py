@@ -14,7 +14,7 @@ from qserver.client import BudgetProblemError
 from tests.client.serving import Served, client_of, serving
 from tests.client.test_clients import WOMEN
 from tests.deployment import Deployment
-from tests.portal.portal_site import PEOPLE, browser_on
+from tests.portal.portal_site import PEOPLE, Browser, browser_on
 from tests.postgres.client import connected
 
 pytestmark = pytest.mark.slow
@@ -100,6 +100,22 @@ def _shown(site: Served, capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[s
     for page in ("", "/sql", "/saved", "/budget", "/history", "/models"):
         yield f"page {page}", browser.text(f"{PEOPLE}{page}")
     yield "page of all", browser.text("/portal/")
+    yield from _of_owner(site, browser, capsys)
+
+
+def _of_owner(
+    site: Served, browser: Browser, capsys: pytest.CaptureFixture[str]
+) -> Iterator[tuple[str, str]]:
+    for page in ("/portal/owner", "/portal/owner/changes", f"{PEOPLE}/charges"):
+        yield f"page {page}", browser.text(page)
+    browser.book.create("anna", "analyst")
+    environ = {"QSERVER_REDIS_URL": site.town.settings.store_url}
+    for command in (
+        ("allow", "anna", "--population", site.town.meta.population, "--limit", "0.5"),
+        ("list",),
+    ):
+        assert main(("account", *command), environ=environ) == 0
+        yield f"account {command[0]}", capsys.readouterr().out
 
 
 def _by_client(site: Served) -> Iterator[tuple[str, str]]:

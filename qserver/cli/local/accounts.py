@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from qserver.cli.console import epsilon_text
@@ -11,6 +12,7 @@ from qserver.cli.runtime import Commands, ExitCode, Runtime, add_store_options, 
 from qserver.errors import ConfigError
 from qserver.query.exact_numbers import exact_number
 from qserver.records.account import ROLES, Allowance
+from qserver.text import at_delta
 
 if TYPE_CHECKING:
     from qserver.storage.accounts import AccountBook
@@ -108,13 +110,13 @@ def run_revoke(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show all accounts, with the allowance of each for every population."""
     book = _book(args, runtime)
-    rows = []
+    deltas, rows = book.deltas(), []
     for account in book.accounts():
         state = "in force" if account.token_id else "revoked"
         bounds = "; ".join(
             f"{population}: {text}"
-            for population in sorted(book.populations())
-            if (text := _allowance_text(book.allowance(account.name, population)))
+            for population, delta in sorted(deltas.items())
+            if (text := _allowance_text(book.allowance(account.name, population), delta))
         )
         rows.append((account.name, account.role, account.token_id or "-", state, bounds or "-"))
     header = ("account", "role", "token id", "token", "allowance")
@@ -132,8 +134,9 @@ def run_allow(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     allowance = Allowance(
         limit_nano=_nano(args.limit, "--limit"), pace_nano=_nano(args.per_day, "--per-day")
     )
-    _book(args, runtime).allow(args.name, args.population, allowance)
-    text = _allowance_text(allowance) or "no bound of its own"
+    book = _book(args, runtime)
+    book.allow(args.name, args.population, allowance)
+    text = _allowance_text(allowance, book.deltas()[args.population]) or "no bound of its own"
     runtime.console.line(f"{args.name} on {args.population}: {text}.")
     return ExitCode.OK
 
@@ -195,9 +198,10 @@ def _nano(text: str | None, name: str) -> int | None:
     return int(value * _NANO)
 
 
-def _allowance_text(allowance: Allowance) -> str:
+def _allowance_text(allowance: Allowance, delta: Fraction | None) -> str:
     """An allowance in words; '' if it has no bound."""
     bounds = ((allowance.limit_nano, "in all"), (allowance.pace_nano, "a day"))
-    return ", ".join(
+    said = [
         f"{epsilon_text(nano / _NANO)} epsilon {how}" for nano, how in bounds if nano is not None
-    )
+    ]
+    return ", ".join(said) + at_delta(delta) if said else ""

@@ -26,6 +26,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.privacy.conversion import Shown
 from qserver.service.ledger import AuditEntry, AuditPage, SpendingReport
 from qserver.service.service import Service
+from qserver.text import at_delta
 
 # Facts that every entry has, or that the words say already.
 _LINK = frozenset({"kind", "at", "prev", "before"})
@@ -112,7 +113,7 @@ def _change(facts: Mapping[str, Any]) -> str:
     if kind == "limit raised":
         shown = _shown(facts)
         low, high = (numbers.exactly(shown.nano(facts[name])) for name in ("before", "limit"))
-        return f"population {facts['population']}: from {low} to {high} ε"
+        return f"population {facts['population']}: from {low} to {high} ε{at_delta(shown.delta)}"
     if kind == "dataset detached":
         return f"{facts['dataset']} of population {facts['population']}"
     if kind == "periods sealed":
@@ -140,8 +141,9 @@ def _shown(facts: Mapping[str, Any]) -> Shown:
 
 def _attached(facts: Mapping[str, Any]) -> str:
     meta = facts["meta"]
-    limit = numbers.exactly(_shown(meta).nano(facts["limit"]))
-    text = f"{meta['name']} in population {meta['population']}, limit {limit} ε"
+    shown = _shown(meta)
+    limit = f"{numbers.exactly(shown.nano(facts['limit']))} ε{at_delta(shown.delta)}"
+    text = f"{meta['name']} in population {meta['population']}, limit {limit}"
     return f"{text}; it replaces the data of before" if facts.get("replaces") else text
 
 
@@ -259,7 +261,7 @@ class OwnerPages:
         place = f"/portal/datasets/{dataset}/charges"
         return page(
             "charges.html",
-            population=self._service.dataset(dataset).population,
+            of=self._service.dataset(dataset),
             log=_log_view(place, n_entries, after, found, lines),
         )
 
