@@ -93,7 +93,7 @@ def test_an_interval_is_about_the_middles_of_bins(tmp_path: Path, store_url: str
     rows = [(20, "Male")] * 500
     domain = Domain((replace(AGE, edges=edges), SEX))
     town = Deployment.make(tmp_path, store_url, limit="1000", domain=domain, rows=rows)
-    text = "SELECT AVG(age) FROM people WITHIN 1 ASSUMING AT LEAST 100"
+    text = "SELECT AVG(age) FROM people WITHIN 1 CONFIDENCE 0.999999 ASSUMING AT LEAST 100"
     cell = _one_number(town, text)
     assert cell["binning"] == {"error": 2, "of": "average"}
     low, high = cell["interval"]
