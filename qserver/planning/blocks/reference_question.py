@@ -68,9 +68,10 @@ class ReferenceQuestion:
         bases, own, finest = self.bases, self._own, (self.octave, self.bases.depth)
         if not bases.may_reach(self.need.want, finest):
             return False
-        if not bases.has_settled(self.octave, own) or not bases.reaches(self.need.want, finest):
+        most = bases.most_nano(self.octave, own)
+        if not bases.has_settled(self.octave, most) or not bases.reaches(self.need.want, finest):
             return False
-        return self._star(finest).price * NANO <= bases.most_nano(self.octave, own)
+        return self._star(finest).price * NANO <= most
 
     def blocks(self, row: Priced) -> Iterator[NeededBlocks]:
         """Blocks that would make the row a waste, from the finest base on.

@@ -62,13 +62,13 @@ class Bases:
         """The finest level of all attributes."""
         return depth_of(self.holdings)
 
-    def has_settled(self, octave: int, own: Own) -> bool:
+    def has_settled(self, octave: int, most: float) -> bool:
         """Whether the base of a class has settled for the paid questions.
 
         Args:
-            own: row of one more question, added to the rent.
+            most: as `most_nano` says with one more question's row.
         """
-        at, most = (octave, self.depth), self.most_nano(octave, own)
+        at = octave, self.depth
         old = self.demand.stars.get(at)
         # More requirements never make a base cheaper, so an old one may say no.
         if old is not None and old.price * NANO > most:
