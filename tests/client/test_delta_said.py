@@ -106,8 +106,6 @@ def _shown(site: Served, capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[s
 def _of_owner(
     site: Served, browser: Browser, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[tuple[str, str]]:
-    for page in ("/portal/owner", "/portal/owner/changes", f"{PEOPLE}/charges"):
-        yield f"page {page}", browser.text(page)
     browser.book.create("anna", "analyst")
     environ = {"QSERVER_REDIS_URL": site.town.settings.store_url}
     for command in (
@@ -116,6 +114,11 @@ def _of_owner(
     ):
         assert main(("account", *command), environ=environ) == 0
         yield f"account {command[0]}", capsys.readouterr().out
+    for page in ("/portal/owner", f"{PEOPLE}/charges"):
+        yield f"page {page}", browser.text(page)
+    for change in browser.text("/portal/owner/changes").split("<tr>"):
+        if "ε" in change:
+            yield f"change {change}", change
 
 
 def _by_client(site: Served) -> Iterator[tuple[str, str]]:

@@ -160,4 +160,4 @@ def test_the_log_goes_page_by_page_from_its_end_to_its_beginning(
 
 def test_a_change_of_another_version_is_told_as_it_is() -> None:
     text = '{"kind": "moon moved", "at": 5, "prev": "", "by": 3}'
-    assert change_line(AuditEntry(0, text, "d")).text == '{"by": 3}'
+    assert change_line(AuditEntry(0, text, "d"), {}).text == '{"by": 3}'

@@ -71,10 +71,18 @@ class ChargeLine:
     digest: str
 
 
-def change_line(entry: AuditEntry) -> ChangeLine:
-    """A change in words; of a kind that is not known here its facts as they are."""
+def change_line(entry: AuditEntry, metas: Mapping[str, DatasetMeta]) -> ChangeLine:
+    """A change in words; of a kind that is not known here its facts as they are.
+
+    Args:
+        metas: the facts of every snapshot, by its id.
+    """
     facts = json.loads(entry.text)
-    return ChangeLine(entry.place, facts["at"], facts["kind"], _change(facts), entry.digest)
+    text = _change(facts)
+    if facts["kind"] == "allowance set":
+        among = (m.delta for m in metas.values() if m.population == facts["population"])
+        text += at_delta(next(among, None))
+    return ChangeLine(entry.place, facts["at"], facts["kind"], text, entry.digest)
 
 
 def charge_line(entry: AuditEntry, metas: Mapping[str, DatasetMeta]) -> ChargeLine:
@@ -242,12 +250,14 @@ class OwnerPages:
         n_entries = self._service.ledger.n_changes()
         after = _after(n_entries)
         found = self._service.ledger.changes(after=after, limit=_PAGE_SIZE)
-        lines = tuple(map(change_line, found.entries))
+        metas = self._service.ledger.attached()
+        lines = tuple(change_line(entry, metas) for entry in found.entries)
         return page("changes.html", log=_log_view(_CHANGES, n_entries, after, found, lines))
 
     def download_changes(self) -> Response:
         """The same as a file, all of them, the first first."""
-        lines = map(change_line, self._entries(None))
+        metas = self._service.ledger.attached()
+        lines = (change_line(entry, metas) for entry in self._entries(None))
         header = ["place", "at", "kind", "what", "digest"]
         rows = ([c.place, numbers.moment(c.at), c.kind, c.text, c.digest] for c in lines)
         return download(csv_text([header, *rows]), name="changes.csv", content_type=CSV_TYPE)
