@@ -289,7 +289,10 @@ class SumTable:
         if layout is self.layout:
             return self
         values = layout.spread(self.values, self.layout)
-        finer = SumTable(layout, np.broadcast_to(values, layout.shape).copy())
+        # A spread that splits a class is a copy already; a second one takes longer than the first.
+        if values.shape != layout.shape or np.may_share_memory(values, self.values):
+            values = np.broadcast_to(values, layout.shape).copy()
+        finer = SumTable(layout, values)
         finer._top = self._top
         return finer
 
