@@ -8,7 +8,7 @@ from typing import Any
 
 from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.console import Console, cost_text, epsilon_text
-from qserver.cli.requests import (
+from qserver.cli.remote_commands import (
     Rows,
     add_ledger_options,
     add_server_options,

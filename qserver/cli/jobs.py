@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from qserver.cli.console import Console, interval_text
 from qserver.cli.questions import answer_rows, show_asked, show_cost
-from qserver.cli.requests import add_server_options, reply_to, show_reply, url_of
+from qserver.cli.remote_commands import add_server_options, reply_to, show_reply, url_of
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.workloads import show_answers
 

@@ -16,7 +16,7 @@ from qserver.cli import datasets, jobs, models, plot, questions, sql, workloads
 from qserver.cli.console import Console, wants_colour
 from qserver.cli.local import accounts, audit
 from qserver.cli.local import options as local
-from qserver.cli.requests import in_flags
+from qserver.cli.remote_commands import in_flags
 from qserver.cli.runtime import EXIT_CODES_HELP, Commands, ExitCode, Programs, Runtime, exit_code_of
 from qserver.errors import QServerError
 from qserver.program.start import SHELLS, completion_script

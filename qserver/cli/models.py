@@ -19,7 +19,7 @@ from qserver.cli.questions import (
     show_price,
     show_remaining,
 )
-from qserver.cli.requests import (
+from qserver.cli.remote_commands import (
     add_fields,
     add_server_options,
     add_where,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.questions import add_question_options, question_of
-from qserver.cli.requests import add_ledger_options, add_server_options, driver_of, ledger_of
+from qserver.cli.remote_commands import add_ledger_options, add_server_options, driver_of, ledger_of
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.errors import ConfigError, NotEstimableError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from qserver.cli.conditions import WHERE_HELP, question_document
 from qserver.cli.console import Console, cost_text, interval_text, percent_text
-from qserver.cli.requests import (
+from qserver.cli.remote_commands import (
     Rows,
     add_fields,
     add_looking,

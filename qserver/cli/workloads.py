@@ -19,7 +19,7 @@ from qserver.cli.questions import (
     show_price,
     show_remarks,
 )
-from qserver.cli.requests import (
+from qserver.cli.remote_commands import (
     add_fields,
     add_looking,
     add_server_options,

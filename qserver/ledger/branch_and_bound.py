@@ -35,7 +35,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.loss_tables import (
     Indices,
     LossTable,

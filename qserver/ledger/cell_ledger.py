@@ -29,7 +29,7 @@ import numpy as np
 
 from qserver.errors import QueryError, StoreError
 from qserver.ledger.composition import Dues, Flat, dues
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes, pair_shapes, pair_shapes_within
 from qserver.ledger.loss_tables import Indices
 from qserver.ledger.maximum import Maximum, RowPayment, Tabulate

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.ledger.limits import (
+from qserver.ledger.constants import (
     MOST_ALL,
     MOST_CELLS,
     MOST_DENOMINATOR,

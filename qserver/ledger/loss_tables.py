@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.query.class_grid import AxisClasses
 from qserver.query.linear_query import LinearQuery
 from qserver.records.state import State

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.ledger.branch_and_bound import ShiftedSum, greatest, outside
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.loss import Shape
 from qserver.ledger.loss_tables import (
     Indices,

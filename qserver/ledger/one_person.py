@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import DomainError
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.loss import UNITS_PER_NANO, Shape, cell_shapes, pair_shapes_within
 from qserver.ledger.loss_tables import LossTable, SumTable
 from qserver.query.class_grid import ProductPartition

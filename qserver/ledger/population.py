@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 
 Pair = tuple[str, str]
 """Two snapshots with no person in common, in rising order."""

@@ -15,8 +15,8 @@ from qserver.postgres.column_choice import chosen
 from qserver.postgres.commands import command
 from qserver.postgres.prepared_statements import Held
 from qserver.postgres.results import Asked, Plan, Result, copying, given
-from qserver.postgres.statements.answers import PRICE
 from qserver.postgres.statements.asker import Asker
+from qserver.postgres.statements.dataset_answers import PRICE
 from qserver.postgres.statements.interval_ends import ends_of
 from qserver.postgres.statements.value_types import types_of
 from qserver.postgres.wire.faults import SYNTAX, PostgresError, fault_of

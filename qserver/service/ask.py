@@ -28,7 +28,7 @@ from qserver.service.datasets import OpenDataset, OpenDatasets
 from qserver.service.parking import Parked, Visit, present_visit
 from qserver.storage.encoding.digests import reading
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.store import Store, Submission
 
 _A = TypeVar("_A", Answer, WorkloadAnswer, ModelAnswer)

@@ -29,7 +29,7 @@ from qserver.records.statement import EXACT
 from qserver.service.ask import job_status, shown_job
 from qserver.service.datasets import OpenDatasets
 from qserver.storage.encoding.digests import reading
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.store import Store
 
 # A curve spans this or what was asked, whichever is more.

@@ -44,17 +44,16 @@ from qserver.service.ask import SHORT_S, Asking, Idempotency, digest_of, narrowe
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.cache.looks import Looks
 from qserver.service.cache.quantiles import OrderNumbers
-from qserver.service.cache.smooth import SmoothNumbers
+from qserver.service.cache.smooth_numbers import SmoothNumbers
 from qserver.service.cache.statements import MOST_KEPT, ReadStatements, StatementKey
-from qserver.service.datasets import OpenDatasets
+from qserver.service.datasets import OpenDatasets, SavedViews
 from qserver.service.free_answers import Insight
 from qserver.service.history import Integrity, ReleasedHistory
 from qserver.service.ledger import Allowances, Asker, LedgerViews
 from qserver.service.models import ModelService
 from qserver.service.quote_notes import StatementNotes
-from qserver.service.saved_questions import SavedViews
 from qserver.service.statement_answers import AnyStatement
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
 from qserver.storage.wishes import Wishes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from qserver.errors import ConfigError, QServerError, StoreError
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas, entries_of
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.population import PopulationLoss, pairs_of
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta

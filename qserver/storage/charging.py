@@ -21,7 +21,7 @@ from qserver.errors import (
 from qserver.records.digest_links import Links, digest_of, relinked
 from qserver.storage.encoding.digests import PAID, sealed
 from qserver.storage.encoding.jobs import reply_code
-from qserver.storage.encoding.requests import Reservation, events_of
+from qserver.storage.encoding.queued_requests import Reservation, events_of
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 

@@ -20,7 +20,7 @@ from qserver.records.digest_links import GENESIS, check_links, digest_of, digest
 from qserver.records.history import AnyMeasurement
 from qserver.storage.encoding.digests import ADVICE, read_meta, reading, sealed, unsealed
 from qserver.storage.encoding.jobs import measurements_in_force
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 

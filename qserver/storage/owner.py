@@ -23,7 +23,7 @@ from qserver.storage.audit import AuditLog
 from qserver.storage.charging import Lease
 from qserver.storage.encoding.digests import meta_text, sealed
 from qserver.storage.encoding.jobs import reply_code
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 from qserver.storage.standings import (

@@ -30,7 +30,7 @@ from qserver.storage.charging import (
     reserve,
 )
 from qserver.storage.encoding.jobs import reply_code
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from qserver.storage.histories import ModelStore
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.owner import OwnerOperations, snapshot_arguments

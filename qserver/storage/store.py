@@ -38,7 +38,7 @@ from qserver.storage.encoding.jobs import (
     state_with_rounds,
     with_rounds,
 )
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.histories import (
     Cursor,
     Entries,

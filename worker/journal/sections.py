@@ -18,7 +18,7 @@ from qserver.records.charge import on_domain
 from qserver.records.codec import as_, plain, read
 from qserver.records.digest_links import relinked
 from qserver.records.plan import PlannedTable
-from qserver.storage.encoding.requests import Reservation, events_of
+from qserver.storage.encoding.queued_requests import Reservation, events_of
 from worker.journal.journal import CLOSED, Journal
 from worker.journal.records import (
     Adopted,

@@ -21,7 +21,7 @@ from qserver.errors import BooksError, ClosedError, InputError, StoreCorruptErro
 from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.digests import PAID, read_meta, sealed, unsealed
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from qserver.storage.population_facts import StoredFacts
 from qserver.storage.standings import (
     claims_field,

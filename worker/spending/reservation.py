@@ -14,7 +14,7 @@ from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.records.charge import AnyCharge, Charge, TableCharge
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 
 
 def reservation_of(plan: Plan, *, job: str, request: Request, replica: Replica) -> Reservation:

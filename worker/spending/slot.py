@@ -14,7 +14,7 @@ from qserver.query.class_grid import class_grid
 from qserver.query.sealed_periods import periods_of
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import Planned, PlannedRow
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from worker.constants import WORKER
 from worker.private.record_tables import sums_fit
 from worker.spending.two_stages import first_tables

@@ -28,7 +28,7 @@ from qserver.errors import (
 )
 from qserver.storage.charging import Lease
 from qserver.storage.encoding.jobs import JobRecord
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.queue import Ended, Outcome, Taken, read_outcome
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store, TakenJob
@@ -38,8 +38,8 @@ from worker.journal.sections import Drawn, released_or_burnt
 from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.record_tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
-from worker.spending.group.answers import Answers, failed
 from worker.spending.group.checkpoints import Checkpoints
+from worker.spending.group.job_ends import Answers, failed
 from worker.spending.group.plan import (
     Failed,
     OpenJob,

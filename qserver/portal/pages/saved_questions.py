@@ -30,7 +30,7 @@ from qserver.query.question import Question, Workload
 from qserver.query.sealed_periods import growing
 from qserver.records.answer import DatasetStatus
 from qserver.service.cells.answer_cells import workload_of
-from qserver.service.saved_questions import SavedQuestion
+from qserver.service.datasets import SavedQuestion
 from qserver.service.service import Service
 from qserver.service.statements import Statements
 

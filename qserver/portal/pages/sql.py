@@ -18,7 +18,7 @@ from qserver.query.sql.cells import StatementQuestions, asked, has_steps
 from qserver.query.sql.exactness import Exactness
 from qserver.query.sql.functions.function_of_sums import Binning
 from qserver.query.sql.statement import Course, Statement, Sum
-from qserver.query.sql.statistics.smooth import are_counts, function_cells
+from qserver.query.sql.statistics.smooth_functions import are_counts, function_cells
 from qserver.query.sql.tables.relative_length import confidence_of
 from qserver.records.answer import Answer, CurvePoint, JobStatus, WorkloadAnswer
 from qserver.service.ask import Idempotency

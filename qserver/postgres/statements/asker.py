@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.session import Session
-from qserver.postgres.statements.answers import Answerer, Call, Told
+from qserver.postgres.statements.dataset_answers import Answerer, Call, Told
 from qserver.postgres.statements.interval_ends import with_ends
 from qserver.postgres.statements.turns import Turns, Use
 from qserver.postgres.statements.value_types import types_of

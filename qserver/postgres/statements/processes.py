@@ -24,7 +24,7 @@ from sqlglot import exp
 from qserver.api.process.start import STARTING_S, logging_config, open_store
 from qserver.config import Settings
 from qserver.postgres.catalogue.child import MOST_SECONDS
-from qserver.postgres.statements.answers import Answerer
+from qserver.postgres.statements.dataset_answers import Answerer
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
 from qserver.query.sql.engine.run import run
 from qserver.service.service import Service

@@ -22,7 +22,7 @@ from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.cache.statements import MOST_KEPT, StatementKey
 from qserver.service.datasets import OpenDatasets
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.store import LookJob, Store
 
 _THREADS: Final = 2

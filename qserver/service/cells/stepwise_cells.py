@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qserver.answering.quantiles import OrderOf
-from qserver.answering.smooth import SmoothKnown, SmoothOf
+from qserver.answering.smooth_numbers import SmoothKnown, SmoothOf
 from qserver.inference.quantiles.search import State
 from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
 from qserver.query.sql.exactness import least_base

@@ -15,7 +15,7 @@ from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.exactness import least_base
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.statistics.smooth import OfSeveral, Place, order_asked
+from qserver.query.sql.statistics.smooth_functions import OfSeveral, Place, order_asked
 from qserver.records.privacy.noise_law import NoiseLaw
 from qserver.service.cache.quantiles import Counts
 from qserver.service.steps.search import ROOM, SearchSteps

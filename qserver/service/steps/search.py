@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
-from qserver.query.sql.statistics.smooth import Place
+from qserver.query.sql.statistics.smooth_functions import Place
 
 ROOM = 1.0 + 1e-6
 """A half-width that is known is asked for with so much room, so that rounding costs nothing."""

@@ -12,12 +12,12 @@ from dataclasses import replace
 from qserver.query.question import Question
 from qserver.query.sql.cells import StatementQuestions, asked
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.statistics.smooth import OfSeveral, Place, order_at_once
+from qserver.query.sql.statistics.smooth_functions import OfSeveral, Place, order_at_once
 from qserver.query.sql.tables.relative_length import KnownSum, Relative, relatives
 from qserver.service.service import Service
 from qserver.service.steps.quantiles import OrderSteps
 from qserver.service.steps.search import ROOM
-from qserver.service.steps.smooth import SmoothSteps
+from qserver.service.steps.smooth_numbers import SmoothSteps
 
 MOST_STEPS = 16
 """After so many the questions that are asked at most are asked."""

@@ -27,7 +27,7 @@ from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.ledger.population import PopulationLoss
 from qserver.records.state import State
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.queue import Taken
 from qserver.storage.standings import Stamp
 from worker.constants import WORKER

@@ -27,7 +27,7 @@ from qserver.errors import (
 from qserver.planning.planner import Plan
 from qserver.query.question import ModelAsked
 from qserver.storage.charging import Lease
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.spend import SpendingStore
 from worker.private.present_content import GrowingTable
 from worker.private.record_tables import RemoteTables, Tables

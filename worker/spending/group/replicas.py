@@ -25,7 +25,7 @@ from qserver.errors import (
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging import Lease
 from qserver.storage.encoding.digests import ADVICE
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal

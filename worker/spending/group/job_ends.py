@@ -30,7 +30,7 @@ from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, WorkloadAnswe
 from qserver.records.claim import ClaimGuardError
 from qserver.records.problem import problem_from_error
 from qserver.storage.encoding.jobs import answer_json
-from qserver.storage.encoding.requests import Request, Reservation, Tightened, events_of
+from qserver.storage.encoding.queued_requests import Request, Reservation, Tightened, events_of
 from qserver.storage.keys import next_round
 from qserver.storage.queue import Ended, Outcome, Taken
 from qserver.storage.spend import SpendingStore

@@ -18,7 +18,7 @@ from qserver.inference.smooth.search import State, size_at_most, state_of
 from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.sql.functions.function_of_sums import FunctionOfSums, Smooth
-from qserver.query.sql.statistics.smooth import kinds
+from qserver.query.sql.statistics.smooth_functions import kinds
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR, Statement
 

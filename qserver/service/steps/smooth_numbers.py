@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qserver.answering.smooth import SmoothKnown, SmoothOf
+from qserver.answering.smooth_numbers import SmoothKnown, SmoothOf
 from qserver.inference.arrays import FloatArray
 from qserver.inference.smooth.number import Number
 from qserver.inference.smooth.search import (
@@ -19,7 +19,7 @@ from qserver.inference.smooth.search import (
 from qserver.query.linear_query import LinearQuery
 from qserver.query.sql.exactness import least_base
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.statistics.smooth import OfSeveral, Place, smooth_asked
+from qserver.query.sql.statistics.smooth_functions import OfSeveral, Place, smooth_asked
 from qserver.records.privacy.noise_law import NoiseLaw
 from qserver.service.steps.search import ROOM, SearchSteps
 

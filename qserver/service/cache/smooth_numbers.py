@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from weakref import ref
 
 from qserver.answering.answer import most_records
-from qserver.answering.smooth import KnownParts, KnownRow, SmoothKnown, SmoothOf, known_parts
+from qserver.answering.smooth_numbers import (
+    KnownParts,
+    KnownRow,
+    SmoothKnown,
+    SmoothOf,
+    known_parts,
+)
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.smooth.part_law import PartLaw
 from qserver.query.primitive import Primitive
