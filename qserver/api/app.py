@@ -35,7 +35,7 @@ class Pages(Protocol):
     """Web pages that the same app serves."""
 
     def register(self, app: Flask) -> None:
-        """Add their routes."""
+        """Add the pages' routes."""
 
 
 def create_app(

@@ -1,4 +1,4 @@
-"""Count the requests for the operator, and log them if that is set.
+"""Count the requests for the operator, and log them if settings say so.
 
 Nothing finer than the publication slot: times are rounded up to whole slots before they are
 counted, and no line has a time of its own beyond the second.
@@ -40,7 +40,7 @@ PROBLEMS = Counter("qserver_http_problems", "Problems that were sent, by code.",
 
 
 class Observed:
-    """WSGI: counts requests by route, method and status, and their times in whole slots.
+    """WSGI: counts requests by route, method and status, and times them in whole slots.
 
     Args:
         app: the whole app.
@@ -104,7 +104,7 @@ _SPAN = "qserver.span"
 
 
 class Traced:
-    """WSGI: a span from when a request first came until its status is known.
+    """WSGI: a span from a request's first arrival until its status is known.
 
     A client's `traceparent` is its parent where it is one of W3C; nothing else of it is kept.
 

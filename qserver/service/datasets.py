@@ -1,4 +1,4 @@
-"""The datasets that this process has read, each with its lock; the questions saved of them."""
+"""The datasets that this process has read, each with its lock, and the questions saved of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class OpenDatasets:
         self._open: dict[str, OpenDataset] = {}
 
     def get(self, name: str) -> OpenDataset:
-        """The dataset's replica; NotFoundError if there is none of this name."""
+        """The dataset's replica; NotFoundError if no dataset has this name."""
         with self._lock:
             found = self._open.get(name)
         if found is not None:
@@ -72,7 +72,7 @@ class OpenDatasets:
         return self.get(name).meta
 
     def domain(self, name: str) -> Domain:
-        """The domain as questions are read by it now; NotFoundError.
+        """The domain that questions are read by now; NotFoundError.
 
         One small round trip where data arrive over time, as periods are sealed meanwhile.
         """
@@ -82,7 +82,8 @@ class OpenDatasets:
         return self.meta(name).domain_at(stamp.n_sealed)
 
     def stamp(self, name: str) -> Stamp:
-        """What every answer on the dataset depends on; one small round trip; NotFoundError."""
+        """The facts that every answer on the dataset depends on; one small round trip;
+        NotFoundError."""
         try:
             return self._store.stamp(self.meta(name))
         except NotFoundError:
@@ -112,24 +113,24 @@ class OpenDatasets:
             return tuple(claim.status(known) for claim, known in found.replica.known_claims)
 
     def forget(self, name: str) -> None:
-        """Drop what was read of a dataset."""
+        """Forget a dataset."""
         with self._lock:
             self._open.pop(name, None)
 
 
 class SavedViews:
-    """The saved questions of accounts, by dataset; each method raises NotFoundError for none."""
+    """The saved questions of accounts by dataset. Each method raises NotFoundError."""
 
     def __init__(self, store: Store, datasets: OpenDatasets) -> None:
         self._store = store
         self._datasets = datasets
 
     def all(self, name: str, account: str) -> tuple[SavedQuestion, ...]:
-        """What an account keeps of a dataset, the oldest first."""
+        """The account's saved questions of a dataset, oldest first."""
         return self._store.saved.all(self._datasets.meta(name), account)
 
     def one(self, name: str, account: str, number: str) -> SavedQuestion | None:
-        """One of them, or None."""
+        """One saved question, or None."""
         return next((q for q in self.all(name, account) if q.id == number), None)
 
     def keep(
@@ -144,5 +145,5 @@ class SavedViews:
         self._store.saved.remove(self._datasets.meta(name), account, number)
 
     def seen(self, name: str, account: str, as_of: Mapping[str, str]) -> None:
-        """Note up to which period the answers of some questions were seen whole, by id."""
+        """Note the period up to which some questions' answers were seen whole, by id."""
         self._store.saved.seen(self._datasets.meta(name), account, as_of)

@@ -61,7 +61,7 @@ class Made:
 
 
 class ModelService:
-    """Models of one process; thread-safe. Those last used are kept; all follow from history.
+    """Models of one process, made from history; the last used are kept. Thread-safe.
 
     Args:
         workloads: what prices are found on; that may take seconds, and questions shall not wait.
@@ -151,7 +151,7 @@ class ModelService:
             return _status(made.record, made.model.describe())
 
     def learnt(self, name: str, number: str) -> ModelAnswer:
-        """The answer that was given when the model was learnt; NotFoundError."""
+        """The answer given when the model was learnt; NotFoundError."""
         return self._store.models.one(self._meta(name), number).answer
 
     def ask(self, name: str, number: str, question: Mapping[str, Any]) -> Answered:
@@ -171,7 +171,7 @@ class ModelService:
             return made.model.count(query)
 
     def correlations(self, name: str, number: str, variables: Sequence[str] | None) -> Correlated:
-        """The correlations of a model's attributes, pair by pair; nothing new is learnt by them.
+        """The correlations of a model's attributes by pair; nothing new is learnt.
 
         Args:
             variables: of which; all of the model's for None.

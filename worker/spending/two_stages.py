@@ -1,13 +1,8 @@
-"""Models in two stages: the first decides which tables are measured, and how exactly.
+"""Draw a plan of two stages: look at a secret sample, decide, measure all records.
 
-The charge of both stages is reserved before the first draw, for any decision: the alphas must not
-add up to more than the plan says. The first stage is one of two.
-
-*A sample*: the sample, its counts and its noisy counts live in one call. Only the alphas of the
-final tables leave it, and these are released.
-
-*A first purchase*: released answers and public facts alone decide the second one. The journal holds
-the decision before anything is drawn for it.
+The sample, its counts and its noisy counts live in one call. Only the alphas of the final tables
+leave it, and these are released. The charge of both stages was reserved before, for any decision:
+the alphas must not add up to more than the plan says.
 """
 
 from __future__ import annotations
@@ -21,14 +16,12 @@ from numpy.typing import NDArray
 
 from qserver.answering.models.kinds.kind import SampledKind, divided_nano
 from qserver.answering.models.kinds.marginal_tables import marginal_partition
-from qserver.answering.models.purchase import second_tables
-from qserver.answering.replica import Replica
 from qserver.errors import MeasurementError
 from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked
 from qserver.records.plan import PlannedTable
 from qserver.records.privacy.noise_law import LAPLACE
-from qserver.storage.encoding.queued_requests import Reservation, events_of
+from qserver.storage.encoding.queued_requests import Reservation
 from worker.journal.sections import Drawn
 from worker.noise.randomness import Entropy
 from worker.private.record_tables import Tables
@@ -81,7 +74,7 @@ def draw_in_two_stages(
         for table in first_tables(reservation, domain)
     ]
     # Everything below follows from noisy counts.
-    final = decided_by_sample(reservation, domain, noisy)
+    final = decided(reservation, domain, noisy)
     # What a sample costs is proven for this noise.
     return Drawn(
         final,
@@ -89,7 +82,7 @@ def draw_in_two_stages(
     )
 
 
-def decided_by_sample(
+def decided(
     reservation: Reservation, domain: Domain, noisy: Sequence[NDArray[np.float64]]
 ) -> Reservation:
     """The reservation with the alphas that a sample's noisy tables decide.
@@ -113,32 +106,6 @@ def decided_by_sample(
         for table, rise in zip(reservation.tables, rises, strict=True)
     )
     return replace(reservation, tables=tables)
-
-
-def decided_by_answers(first: Drawn, replica: Replica) -> tuple[tuple[PlannedTable, ...], Live]:
-    """The tables that the first answers decide, and the measurements in force before them.
-
-    Args:
-        replica: as the plan was made on it.
-
-    Raises:
-        MeasurementError: the plan has one purchase, or the decision passes the reservation, or it
-            has parts that the charge does not cover.
-    """
-    reservation = first.reservation
-    second, asked = reservation.second, reservation.request.asked
-    if second is None or not isinstance(asked, ModelAsked):
-        raise MeasurementError
-    after = replica.tried(events_of(reservation, first.indices))
-    tables = second_tables(after, asked, alpha_nano=second.alpha_nano)
-    if not tables or sum(table.charge_nano for table in tables) > second.alpha_nano:
-        raise MeasurementError
-    if any(table.sources for table in tables):
-        # The charge covers whole tables only.
-        raise MeasurementError
-    live = Live(after.measurements)
-    live.check(tables)
-    return tables, live
 
 
 def _kind(asked: ModelAsked) -> SampledKind:

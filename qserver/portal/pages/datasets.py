@@ -82,7 +82,7 @@ def _burn_down_chart(status: DatasetStatus, burn_down: BurnDown) -> str:
 
 
 def losses_of(service: Service, dataset: str) -> dict[str, dict[str, int]]:
-    """Per attribute and value the largest loss of a cell with it, in nano-epsilon."""
+    """The largest loss of a cell, in nano-epsilon, by attribute and value."""
     found = {}
     for attribute in service.domain(dataset).attributes:
         if attribute.size <= _MOST_VALUES:
@@ -131,7 +131,7 @@ class HistoryPages:
         routes.get("/datasets/<dataset>/history.csv")(self.download_history)
 
     def show_history(self, dataset: str) -> str:
-        """The released rows and tables, which are free to use."""
+        """The released rows and tables, free to use."""
         status, domain = self._service.dataset(dataset), self._service.domain(dataset)
         find = _find()
         lines: list[ReleasedLine] = []
@@ -152,7 +152,7 @@ class HistoryPages:
         )
 
     def download_history(self, dataset: str) -> Response:
-        """The same as a file, all of it."""
+        """The whole history as a file."""
         domain = self._service.domain(dataset)
         rows = (
             [
@@ -173,7 +173,7 @@ class HistoryPages:
     def _found(
         self, dataset: str, domain: Domain, find: str, *, after: int
     ) -> Iterator[tuple[HistoryRow | HistoryTable, str]]:
-        """What was released after a place and has all the words, with its words."""
+        """The releases after a place that match all words, with their own words."""
         parts, last = find.lower().split(), after
         while True:
             found = self._service.history.page(dataset, after=last, limit=_READ_AT_ONCE)

@@ -1,4 +1,4 @@
-"""Tables that statements of SQL ask for: their price, their page, their columns, and as files."""
+"""Tables of SQL statements: price, page, columns and files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TableColumn:
 
     @property
     def panels(self) -> list[tuple[str, list[TableLine]]]:
-        """The lines by the values of the group that gives panels; else all of them."""
+        """The lines by the values of the panel group; else all lines."""
         place = self.panelled
         if place is None:
             return [("", list(self.lines))]
@@ -131,7 +131,7 @@ class Chart:
 
 
 def charts_of(statement: Statement) -> list[Chart]:
-    """The ways to draw a table; the first is what suits it best."""
+    """The ways to draw a table, the best first."""
     rows, groups = statement.rows, statement.groups
     kinds = statement.kinds or ("text",) * len(groups)
     lines, panels = [], []
@@ -205,7 +205,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class TableView:
-    """A table with everything that its page shows.
+    """A table with all that its page shows.
 
     Args:
         heading: the statement.
@@ -229,7 +229,7 @@ class TableView:
 
     @property
     def chart(self) -> Chart:
-        """The way that it is drawn."""
+        """The chosen way to draw the table."""
         charts = self.charts
         return next((chart for chart in charts if chart.name == self.drawn_as), charts[0])
 
@@ -255,7 +255,7 @@ class TableView:
 
     @property
     def sentence(self) -> str:
-        """How sure the intervals are, what they cost, what remains."""
+        """How sure the intervals are, their cost, and the budget left."""
         found = self.answer
         percent = numbers.percent(found.asked.confidence)
         at_least = "" if found.asked.confidences is None else "at least "
@@ -280,14 +280,14 @@ class TableView:
 
     @property
     def notes(self) -> str:
-        """How far the table counts, and what to know of its groups; '' for nothing."""
+        """How far the table counts, and remarks on its groups; '' for none."""
         as_of = self.answer.as_of
         said = f"Counted up to {as_of}, the last period that had its data." if as_of else ""
         return " ".join(filter(None, (said, *self.statement.remarks)))
 
     @property
     def laws(self) -> str:
-        """What the intervals are statements of; '' where released answers do not disagree."""
+        """The laws of the intervals; '' where released answers agree."""
         cells = (cell for row in self.answer.cells for cell in row)
         return numbers.laws([cell.statement for cell in cells if cell.statement is not None])
 
@@ -346,7 +346,7 @@ def _length(exactness: Exactness) -> str:
 
 
 def heading_of(statement: Statement) -> Heading:
-    """The statement as it was written; its columns alone would hide whom they are about."""
+    """The statement as written; its columns alone would not say whom it counts."""
     return Heading(statement.source.text.strip(), "")
 
 
@@ -384,7 +384,7 @@ def table_quote(
 def known_view(
     service: Service, dataset: str, statement: Statement, *, query: str, by: str = ""
 ) -> TableView:
-    """The table that history gives for a statement; nothing is spent."""
+    """The table of history for a statement; nothing is spent."""
     statements = Statements(service)
     questions = statements.asked(dataset, statement)
     status = service.dataset(dataset)
@@ -402,7 +402,7 @@ def known_view(
 def known_job(
     service: Service, key: StatementKey, statement: Statement, *, wait_s: float
 ) -> JobStatus | None:
-    """The job that computes what `known_view` shows, if that takes longer than `wait_s`."""
+    """The job that computes the table of `known_view`, if that takes longer than `wait_s`."""
     statements = Statements(service)
     if looks := statements.look(key, statement, wait_s=wait_s):
         return looks
@@ -411,7 +411,7 @@ def known_job(
 
 
 def kept_view(service: Service, key: StatementKey) -> TableView | None:
-    """The table that history gave for a form while nothing has changed since; else None."""
+    """The table that history gave for a form, while nothing has changed since; else None."""
     found = service.kept_statements.find(key)
     return _view_of(key.name, found, key.text) if isinstance(found, StatementAnswer) else None
 
@@ -429,7 +429,7 @@ def job_view(
     query: str,
     idempotency: Idempotency | None = None,
 ) -> TableView | None:
-    """The table of a job for this statement; None if the job asks something else.
+    """The table of a job for this statement; None if the job's question differs.
 
     Args:
         idempotency: the key under which the statement is asked in steps, if it is.
@@ -452,12 +452,12 @@ def job_view(
 
 
 def asks(statement: Statement, job: AnyAsked) -> bool:
-    """Whether a job asks what a statement does."""
+    """Whether a job asks the same as a statement."""
     return not isinstance(job, ModelAsked) and _questions_of(statement, job) is not None
 
 
 def _questions_of(statement: Statement, job: Question | Workload) -> StatementQuestions | None:
-    """The statement's cells on the questions of a job; None where the job asks something else."""
+    """The statement's cells on the questions of a job; None if these differ."""
     # Which questions there are, and their order, depend on the text alone.
     several = {(i, k): (1.0,) * len(cell.queries) for i, k, cell in function_cells(statement)}
     questions = asked(statement, of_several=several)
@@ -490,7 +490,7 @@ def table_csv(answer: StatementAnswer) -> str:
 
 
 def _unique(columns: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """The columns' names, a number behind those that come again."""
+    """The columns' names; a repeated one gets a number."""
     used, names = set(taken), []
     for column in columns:
         name, n = column, 2

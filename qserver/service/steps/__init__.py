@@ -1,4 +1,4 @@
-"""The steps of a statement that is measured in several: what is asked next, and what all cost.
+"""The steps of a statement measured in several: what to ask next, and the cost of all.
 
 `quantiles` says which counts are measured next for quantiles, extremes and numbers of groups,
 `smooth_numbers` what is measured for averages and their kind. `statement` joins them. `quote_cap`

@@ -1,4 +1,4 @@
-"""The steps in which the sums behind smooth numbers are asked."""
+"""The steps that ask the sums behind smooth numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Halves = tuple[float, ...]
 
 @dataclass(frozen=True)
 class _Asked:
-    """A smooth number, and how exactly it is asked."""
+    """A smooth number and its asked exactness."""
 
     of: SmoothOf
     number: Number
@@ -79,14 +79,14 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         self._next = {}
 
     def next_step(self) -> OfSeveral:
-        """The half-widths of the sums to ask for now."""
+        """The half-widths of the sums to ask now."""
         chosen = set(self.open_places)
         return {
             p: self._next_halves(p) if p in chosen else self._known_halves(p) for p in self._asked
         }
 
     def last_step(self, *, at_once: bool) -> OfSeveral:
-        """Those that suffice, or are asked at most.
+        """The sufficient half-widths, or the last ones to ask.
 
         Args:
             at_once: whether all intervals must hold at once, so that nothing known suffices.
@@ -97,12 +97,12 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         }
 
     def as_known(self) -> OfSeveral:
-        """The half-widths of what history knows."""
+        """The half-widths that history reaches."""
         return {place: self._known_halves(place) for place in self._asked}
 
     @property
     def by_rows(self) -> float:
-        """What a record loses at most by rows for all that is asked at most.
+        """The most that a record loses by rows for everything that may be asked.
 
         Groups apart cost what the dearest does, and the numbers of one group add up, but for those
         of the same sums: these are measured as exactly as any of them needs.
@@ -117,7 +117,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         return max(found, default=0.0)
 
     def _rise(self, place: Place) -> FloatArray:
-        """What each sum's charge rises by from what is known to what is asked at most."""
+        """The rise of each sum's charge from the known length to the last one to ask."""
         most, known = np.array(self._at_most(place)), np.array(self._known[place].half_widths)
         number = self._asked[place].number
         of = number.law.charge_of_sharpness
@@ -151,7 +151,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         return self._next[place]
 
     def _known_halves(self, place: Place) -> _Halves:
-        """As known; where history does not give them all, as at most."""
+        """The known half-widths; the last ones to ask where history lacks a sum."""
         known = self._known[place]
         if not known.is_known:
             return self._at_most(place)
@@ -163,7 +163,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
             return number.price(number.unit / np.array(self._next_halves(place)))
 
     def _at_most(self, place: Place) -> _Halves:
-        """By what was known at the beginning."""
+        """The last half-widths to ask, by what history knew at the beginning."""
         if place not in self._most:
             number = self._asked[place].number
             fewest = self._begin[place].size_at_least / number.per_record
@@ -174,5 +174,5 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
 
 
 def _shortens(halves: Sequence[float], known: Sequence[float]) -> bool:
-    """Whether some half-width is shorter than known."""
+    """Whether some half-width is shorter than the known one."""
     return any(half < old * _SHORTER for half, old in zip(halves, known, strict=True))

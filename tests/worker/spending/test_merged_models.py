@@ -43,7 +43,7 @@ from worker.books.accountant import Accountant
 from worker.journal.records import Decided
 from worker.journal.sections import Drawn, write_decided
 from worker.spending.measure import draw_all
-from worker.spending.two_stages import decided_by_answers
+from worker.spending.second_purchase import decided
 
 pytestmark = pytest.mark.promise(
     "Privacy", "what released answers decide to buy costs no more than was charged before"
@@ -371,7 +371,7 @@ def test_a_decision_that_passes_what_is_reserved_is_burnt(at: Deployment) -> Non
         return second_tables(*args, alpha_nano=alpha_nano * (1 + (len(calls) > 1)))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("worker.spending.two_stages.second_tables", dearer)
+        patch.setattr("worker.spending.second_purchase.second_tables", dearer)
         with pytest.raises(MeasurementError):
             learnt(at)
     assert len(calls) == 2
@@ -393,11 +393,11 @@ def test_the_books_refuse_tables_that_were_not_written_down_before(at: Deploymen
 
 def test_the_books_refuse_tables_that_rise_by_more_than_was_charged(at: Deployment) -> None:
     def dearer(first: Drawn, replica: Any) -> Any:
-        tables, live = decided_by_answers(first, replica)
+        tables, live = decided(first, replica)
         return tuple(replace(t, alpha_nano=t.alpha_nano + NANO) for t in tables), live
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{SPENDS}.decided_by_answers", dearer)
+        patch.setattr(f"{SPENDS}.decided_after", dearer)
         learnt(at)
     _check_refused(at, "charged less than the rises")
 

@@ -53,14 +53,10 @@ from worker.spending.group.replicas import Replicas
 from worker.spending.measure import check_law, draw_all, in_turn
 from worker.spending.presence import while_held
 from worker.spending.reservation import answer_spent, charges_of
+from worker.spending.second_purchase import decided as decided_after
 from worker.spending.slot import slot_end_s, slot_of_group, slots_of
 from worker.spending.spans import traced
-from worker.spending.two_stages import (
-    decided_by_answers,
-    decided_by_sample,
-    draw_in_two_stages,
-    first_tables,
-)
+from worker.spending.two_stages import decided, draw_in_two_stages, first_tables
 
 
 class Spends:
@@ -145,7 +141,7 @@ class Spends:
         replica = self._replicas.get(spend.request)
         private, slot_s = self._tables[spend.request.snapshot], self._settings.slot_ms / 1000
         try:
-            tables, live = decided_by_answers(first, replica)
+            tables, live = decided_after(first, replica)
             check_law(tables, replica.meta.law)
             if not write_decided(self._journals[lease.population], first, tables):
                 return []
@@ -305,7 +301,7 @@ def _made_up(reservation: Reservation, replica: Replica) -> Drawn:
     first = Drawn(reservation, in_turn(reservation.planned, source=source, live=live))
     if reservation.second is None:
         return first
-    tables, live = decided_by_answers(first, replica)
+    tables, live = decided_after(first, replica)
     return first.going_on(tables, in_turn(tables, source=source, live=live))
 
 
@@ -314,7 +310,7 @@ def _decided(reservation: Reservation, domain: Domain) -> Reservation:
         np.array(Placeholders().of_table(table, {}), float) * float(table.step)
         for table in first_tables(reservation, domain)
     ]
-    return decided_by_sample(reservation, domain, noisy)
+    return decided(reservation, domain, noisy)
 
 
 @dataclass(frozen=True)
