@@ -27,7 +27,7 @@ def write_svg(path: Path, text: str) -> None:
 
 
 def check_svg_path(path: Path) -> None:
-    """Raise ConfigError unless the name ends in .svg; call this before asking a server."""
+    """Raise ConfigError unless the name ends in .svg; comes before any request."""
     if path.suffix.lower() != ".svg":
         raise ConfigError(
             "out",

@@ -144,7 +144,7 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
 
 
 def _at(delta: float | None) -> dict[str, float]:
-    """The member that replies have under zcdp alone."""
+    """A member that replies have under zcdp alone."""
     return {} if delta is None else {"delta": delta}
 
 

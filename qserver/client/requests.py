@@ -68,7 +68,7 @@ _USUAL = {
 
 
 def said(**members: Any) -> dict[str, Any]:
-    """The members of a request that say something: earlier servers know nothing of others."""
+    """The given members of a request: earlier servers know nothing of others."""
     return {
         name: dict(value) if isinstance(value, Mapping) else plain(value)
         for name, value in members.items()
@@ -358,7 +358,7 @@ def _all_pages(patience: Patience, call: Call) -> Flow[Reply]:
 
 
 def _submitted(patience: Patience, call: Call) -> Flow[Reply]:
-    """The job of a question; an answer that is there at once is one that is done."""
+    """The job of a question; an immediate answer makes a finished job."""
     call = keyed(patience, call)
     call = replace(call, headers={**call.headers, "Prefer": "respond-async"})
     reply = yield from sent(patience, call)
@@ -369,7 +369,7 @@ def _submitted(patience: Patience, call: Call) -> Flow[Reply]:
 
 
 def _answered(job: Job, patience: Patience, call: Call) -> Flow[Reply]:  # noqa: ARG001
-    """The answer of a job; one that has it asks nothing."""
+    """The answer of a job; without a request if the job already holds it."""
     deadline = patience.clock() + patience.wait_s
     found = yield from job_result(patience, job.document, deadline)
     if "estimate" not in found:

@@ -43,7 +43,7 @@ DONE: Final = b"Z"
 
 
 def main(channel: socket.socket) -> None:
-    """Fork a process for each socket that comes, until there are no more."""
+    """Fork a process for each socket that arrives, until none is left."""
     from qserver.query.sql.engine.child import CONFIG, limit
 
     limit()
@@ -68,7 +68,7 @@ def main(channel: socket.socket) -> None:
 
 
 def answer(client: socket.socket, engine: _Engine) -> None:
-    """Say which process this is, and answer requests until there are no more."""
+    """Say which process this is, and answer requests until none is left."""
     with open("/proc/self/statm", encoding="ascii") as sizes:
         n_pages = int(sizes.read().split()[0])
     most = n_pages * resource.getpagesize() + _MOST_ADDRESSES
@@ -84,7 +84,7 @@ def answer(client: socket.socket, engine: _Engine) -> None:
 
 
 class _Engine:
-    """A database with the relations that statements named so far."""
+    """A database with the relations that statements have named."""
 
     def __init__(self, connection: Any) -> None:
         self._db = connection
@@ -149,7 +149,7 @@ class _Engine:
             yield ROWS, b"".join(len(one).to_bytes(4) + one for one in encoded)
 
     def _make(self, place: str, relation: Relation) -> None:
-        """Have a relation with its rows."""
+        """Make a relation with its rows."""
         from qserver.query.sql.tables.catalogue_relations import DUCKDB, rows_of
 
         assert self._names is not None  # noqa: S101 - as above
