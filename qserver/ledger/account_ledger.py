@@ -1,4 +1,4 @@
-"""The cost of one analyst's charges: a cell ledger of these alone, and its course over time."""
+"""The cost of one analyst's charges: their own cell ledger, and its course over time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ChargeEntry:
 
 
 def entries_of(account: str | None, entries: Iterable[ChargeEntry]) -> Iterator[ChargeEntry]:
-    """The charges of an account, of all in a group for `GROUP/`, or of everybody for None.
+    """The charges of an account, of a group for `GROUP/`, or of everybody for None.
 
     `own_nano` is the cost of these charges, not of the payer's alone.
     """
@@ -106,7 +106,7 @@ class OwnLedger:
 
     @property
     def shown(self) -> Shown:
-        """How losses are shown: as those of the population, whose datasets are all of one kind."""
+        """How losses are shown: as the population's, whose datasets are of one kind."""
         return next((self._meta(one).shown for one in self.by_snapshot), Shown())
 
     def spent_after(self, snapshot: str, charges: Sequence[AnyCharge]) -> OwnSpend:
@@ -206,14 +206,14 @@ def _affordable_at(ledger: OwnLedger, *, least_nano: int) -> int | None:
 
 
 def attached_metas(changes: Iterable[str]) -> dict[str, DatasetMeta]:
-    """The facts of every snapshot that the list of changes says was attached, by its id."""
+    """The facts of every attached snapshot in the list of changes, by id."""
     metas: dict[str, DatasetMeta] = {}
     follow_metas(metas, changes)
     return metas
 
 
 def follow_metas(metas: dict[str, DatasetMeta], changes: Iterable[str]) -> None:
-    """Add the snapshots and declared pairs of further changes to the facts of those before.
+    """Add the snapshots and declared pairs of later changes to earlier facts.
 
     A restored store may log a snapshot twice: the first entry counts. A pair may name a snapshot
     that was journalled and never attached, which nothing was spent on.
