@@ -1,4 +1,4 @@
-"""What the asker of a plain answer should know: the one place whose sentences every face shows.
+"""Remarks for the asker of a plain answer: the one home of sentences that every face shows.
 
 It may count records with missing values, and it may be longer than asked. A price is for the asked
 length of the estimate's error. Given what released answers disagree about, the interval may be
@@ -36,7 +36,7 @@ _MOST_NAMED = 3
 
 
 def choices_of_question(replica: Replica, question: Question, plan: Plan) -> BothChoices:
-    """The prices of a question under both choices; `plan`: of the question as it was asked."""
+    """The prices of a question under both choices; `plan`: of the question as asked."""
     if question.measure == "only_this":
         only, auto = plan, replica.plan(question.with_measure("auto"))
     else:
@@ -51,7 +51,7 @@ def choices_of_question(replica: Replica, question: Question, plan: Plan) -> Bot
 
 
 def independent_nano(replica: Replica, *questions: Question) -> int | None:
-    """The price of questions, each with fresh noise by itself; None where none can be had."""
+    """The price of questions, each by itself with fresh noise; None if impossible."""
     fresh = [question.with_looking(Looking(independent=True)) for question in questions]
     with contextlib.suppress(CapacityError):
         plans = [replica.plan(question) for question in fresh]
@@ -63,7 +63,7 @@ def independent_nano(replica: Replica, *questions: Question) -> int | None:
 
 
 def _together(replica: Replica, plans: Sequence[Plan]) -> Plan:
-    """The plan that measures the rows of all these."""
+    """The plan that measures the rows of all these plans."""
     rows = tuple(row for plan in plans for row in plan.rows)
     priced = replica.holdings.priced(Purchase(rows))
     return Plan("fresh", rows, priced.price_nano, priced.spent_after_nano, None)
@@ -108,7 +108,7 @@ class Longer:
 
 
 def longer(question: Question, answer: Answer, *, is_met: bool = True) -> Longer | None:
-    """By how much an answer is longer than asked; None where it is not, or is so by a choice.
+    """The excess of an answer's length; None if it has none, or if a choice causes it.
 
     Args:
         is_met: whether it is as exact as asked, but for what released answers disagree about; else
@@ -124,7 +124,7 @@ def longer(question: Question, answer: Answer, *, is_met: bool = True) -> Longer
 
 
 def is_refined(asked: Question | Workload) -> bool:
-    """Whether a paid answer is refined where it is longer than asked by what others disagree about.
+    """Whether a paid answer is refined if disagreements make it longer than asked.
 
     It is not where a choice, or all intervals at once, make it longer, nor in a step.
     """
@@ -134,7 +134,8 @@ def is_refined(asked: Question | Workload) -> bool:
 
 
 def room_nano(asked: Question | Workload, price_nano: int, *, n_history: int) -> int:
-    """Most that refining a paid answer may cost: its price again, so that a quote is easily told.
+    """The most that refining a paid answer may cost: its price again, so that a quote is easy to
+    state.
 
     Args:
         n_history: events of the history that it was planned on. Nothing disagrees with the first.
@@ -143,7 +144,7 @@ def room_nano(asked: Question | Workload, price_nano: int, *, n_history: int) ->
 
 
 def told(replica: Replica, question: Question, answer: Answer, *, is_met: bool = True) -> Answer:
-    """The answer with what its asker should know of it, on the replica's present state.
+    """The answer with its remarks, on the replica's present state.
 
     Args:
         is_met: as of `longer`.
@@ -158,7 +159,7 @@ def told(replica: Replica, question: Question, answer: Answer, *, is_met: bool =
 
 
 def told_of_all(replica: Replica, workload: Workload, found: WorkloadAnswer) -> WorkloadAnswer:
-    """The answers of a workload with what its asker should know, as `told` of one.
+    """The answers of a workload with their remarks, as `told`.
 
     Where all intervals hold at once, or very many are longer, nothing says what the rest costs.
     """
@@ -187,7 +188,7 @@ def remark_on(
     rest_nano: int | None = None,
     halves: bool = False,
 ) -> tuple[str, ...]:
-    """That some of these answers are longer than asked; nothing where none is.
+    """A remark that some of these answers are longer than asked; none if none is.
 
     Args:
         each: of each answer by how much it is.
@@ -205,7 +206,7 @@ def remark_on(
 def sentence(
     found: Sequence[Longer], n: int, *, rest_nano: int | None, halves: bool = False
 ) -> str:
-    """That of `n` intervals these are longer than asked, and what the rest would cost.
+    """A sentence: of `n` intervals these are longer than asked, and the price of the rest.
 
     Args:
         found: at least one.
@@ -229,7 +230,7 @@ def sentence(
 
 
 def _length(length: float, halves: bool) -> str:  # noqa: FBT001 - how it is written
-    """A length to four digits, rounded up; as a half-width where these are asked for."""
+    """A length to four digits, rounded up; as a half-width where the asker uses these."""
     value = Decimal(repr(length)) / (2 if halves else 1)
     unit = Decimal(1).scaleb(min(value.adjusted() - _DIGITS + 1, 0))
     # A thousandth of the last digit is rounding of floats.

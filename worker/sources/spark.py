@@ -93,7 +93,7 @@ def _open_connect(where: str, options: Mapping[str, str]) -> Any:
 
 
 def close_session(session: Any) -> None:
-    """Stop a session; one that is lost is forgotten, so that the next open begins anew."""
+    """Stop a session; a lost one is forgotten, so that the next open starts anew."""
     with suppress(Exception):
         within(WORKER.spark_close_s, session.stop)
     module = sys.modules.get("pyspark.core.context")
@@ -108,7 +108,7 @@ def close_session(session: Any) -> None:
 
 
 def within(seconds: float, step: Callable[[], _T]) -> _T:
-    """What a step gives, if it comes within so many seconds: Spark waits for ever for a machine.
+    """The result of a step, if it comes within so many seconds: Spark waits for ever for a machine.
 
     Raises:
         PrivateDataError: it does not come.
@@ -133,7 +133,7 @@ def within(seconds: float, step: Callable[[], _T]) -> _T:
 
 
 def words(error: Exception) -> str:
-    """What went wrong, by Spark's own name of the fault, without its message."""
+    """Spark's name of a fault, without its message."""
     condition = str(getattr(error, "getCondition", lambda: "")() or "").partition(".")[0]
     if condition == "JAVA_GATEWAY_EXITED":
         raise ConfigError("source", "have Java 17 on this machine", hint=_JAVA)
@@ -173,7 +173,7 @@ class SparkTable:
         self.columns = named([Column(n, t, t in ("date", "timestamp")) for n, t in found])
 
     def n_rows(self) -> int | None:
-        """Nobody knows without a job of its own."""
+        """None: only a job of its own would tell."""
         return None
 
     def frame(self, names: Sequence[str]) -> Any:
@@ -201,7 +201,7 @@ def batches_of(frame: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _packed() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Each batch as one row of bytes; runs on Spark, which needs nothing of the product for it."""
+    """Each batch as one row of bytes; runs on Spark, without this product."""
 
     def pack(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
@@ -232,7 +232,7 @@ def open_spark(address: Address) -> Iterator[SparkTable]:
 
 
 def rows_of(frame: Any) -> list[Any]:
-    """All rows of a small frame, by one job; PrivateDataError where it fails."""
+    """All rows of a small frame, by one job; PrivateDataError if it fails."""
     with no_values_in_errors(NAME, words):
         return list(frame.collect())
 

@@ -1,4 +1,4 @@
-"""From a plan to its reservation and charges, and from the published reservation to its answer."""
+"""From a plan to its reservation and charges, and from a published reservation to its answer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def charges_of(reservation: Reservation) -> list[AnyCharge]:
 
 
 def answer_spent(replica: Replica, reservation: Reservation) -> Free:
-    """The answer, and the weights to keep, on a replica that has read the release.
+    """The answer and the weights to keep, on a replica with the release.
 
     Raises:
         MeasurementError: history does not give the answer. No released answer can cause that.
@@ -125,6 +125,6 @@ def _remaining_nano(replica: Replica, reservation: Reservation) -> int:
 
 
 def _price_nano(replica: Replica, reservation: Reservation) -> int:
-    """The price as it is shown."""
+    """The price as shown."""
     before, after = reservation.before, reservation.after
     return replica.meta.shown.rise_nano(before.lost_nano, after.lost_nano)

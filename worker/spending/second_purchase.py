@@ -1,4 +1,4 @@
-"""The tables of a second purchase: what the released answers of the first tables decide.
+"""The tables of a second purchase, which the released answers of the first tables decide.
 
 The charge of both was reserved before the first draw, for any decision: the rises of alpha must not
 add up to more than the plan says. The decision follows from released answers and public facts

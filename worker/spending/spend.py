@@ -145,7 +145,7 @@ class Spender:
         settings: Settings,
         log: logging.Logger,
     ) -> Spender:
-        """A spender that can settle jobs, but has no private data to count or draw from."""
+        """A spender that can settle jobs, but has no private data to count or draw."""
         trusted = Trusted({}, journals, SystemEntropy())
         return cls(reader=reader, writer=writer, trusted=trusted, settings=settings, log=log)
 
@@ -175,7 +175,7 @@ class Spender:
             self._histories.check(population)
 
     def compare(self, population: str) -> None:
-        """Hold the store's facts and jobs against the journal; the log names what differs."""
+        """Compare the store's facts and jobs with the journal; the log names differences."""
         self._bookkeeper.compare(population)
 
     def settle_open(self, lease: Lease) -> None:
@@ -192,7 +192,7 @@ class Spender:
             self.settle_job(lease, job)
 
     def settle_job(self, lease: Lease, job: str) -> None:
-        """Bring a reserved job to its end, as the journal decides; does nothing if it has ended.
+        """End a reserved job, as the journal decides; does nothing for an ended one.
 
         Raises:
             StoreBehindError: the store does not know the reservation.
@@ -208,11 +208,11 @@ class Spender:
         self._writer.acknowledge([ended])
 
     def catch_up(self) -> None:
-        """Take the last releases into the replicas, and write checkpoints, between groups."""
+        """Add the last releases to the replicas, and write checkpoints, between groups."""
         self._checkpoints.catch_up(self._replicas.values())
 
     def work(self, lease: Lease, taken: Sequence[Taken]) -> list[Taken]:
-        """Bring jobs to their end, under the lease: the first one, and as many more as fit.
+        """End jobs, under the lease: the first one, and as many more as fit.
 
         Returns:
             The others, in their order: for the next call.
@@ -238,7 +238,7 @@ class Spender:
         return left
 
     def _opened(self, lease: Lease, taken: Taken, found: TakenJob) -> OpenJob | Ended:
-        """A job that is to be decided about, or the end of one that was begun before."""
+        """A job to decide, or the end of an earlier one."""
         return self._guarded(taken, lambda: self._looked_at(lease, taken, found))
 
     def _looked_at(self, lease: Lease, taken: Taken, found: TakenJob) -> OpenJob | Ended:
@@ -259,7 +259,7 @@ class Spender:
         return OpenJob(taken, Request.from_json(record.request))
 
     def _guarded(self, taken: Taken, step: Callable[[], T]) -> T | Ended:
-        """What a step of one job gives; the job's end where the step fails by itself."""
+        """The result of a step of one job; the job's end if the step fails by itself."""
         try:
             return step()
         except (StoreError, JournalError, MemoryError):
@@ -272,7 +272,7 @@ class Spender:
             return failed(taken, MeasurementError())
 
     def _spent(self, lease: Lease, jobs: Sequence[OpenJob]) -> tuple[list[Ended], list[Taken]]:
-        """How the jobs of the next group end, and those that are left."""
+        """The ends of the next group's jobs, and the jobs left."""
         try:
             group = self._reserved(lease, jobs)
             drawn = self._drawn(lease, group.spends)
@@ -307,7 +307,7 @@ class Spender:
         return group
 
     def _drawn(self, lease: Lease, spends: Sequence[Spend]) -> dict[str, Drawn]:
-        """What is drawn and published of charged jobs, by job; the others are burnt."""
+        """The drawn and published answers of charged jobs, by job; the others are burnt."""
         if not spends:
             return {}
         drawn = self._spends.draw(spends)
@@ -327,7 +327,7 @@ class Spender:
     def _answered(
         self, group: SpendGroup, drawn: Mapping[str, Drawn]
     ) -> tuple[list[Ended], list[Taken]]:
-        """How the jobs of a group end, each in the state after those before it.
+        """The ends of a group's jobs, each in the state after the jobs before it.
 
         Also the jobs that are left: among them those that history, with the answers that were
         drawn, does not give after all.
@@ -342,7 +342,7 @@ class Spender:
         return ended, [*left, *group.left]
 
     def _resume(self, lease: Lease, taken: Taken, reservation: Reservation) -> Ended:
-        """Finish a reservation from the journal, or burn it. Nothing is ever drawn again.
+        """Finish a reservation from the journal, or burn it. Nothing is drawn again.
 
         Raises:
             MeasurementError: it is burnt.

@@ -31,7 +31,7 @@ from worker.spending.measure import draw_all, draw_table
 
 @runtime_checkable
 class SampledTables(Tables, Protocol):
-    """Private data that a sample can be drawn from."""
+    """Private data that give samples."""
 
     def sample(self, entropy: Entropy) -> Tables:
         """Each record with a probability of at most a tenth, independently; private as the data."""
@@ -56,7 +56,7 @@ def first_tables(reservation: Reservation, domain: Domain) -> list[PlannedTable]
 def draw_in_two_stages(
     reservation: Reservation, *, domain: Domain, private: Tables, live: Live, entropy: Entropy
 ) -> Drawn:
-    """The released indices of the final tables, at alphas that the sample's noisy tables decide.
+    """The released indices of the final tables, at alphas decided by the sample's noisy tables.
 
     Args:
         live: the measurements in force; the new ones are added.
@@ -85,7 +85,7 @@ def draw_in_two_stages(
 def decided(
     reservation: Reservation, domain: Domain, noisy: Sequence[NDArray[np.float64]]
 ) -> Reservation:
-    """The reservation with the alphas that a sample's noisy tables decide.
+    """The reservation with the alphas decided by a sample's noisy tables.
 
     Raises:
         MeasurementError: the plan has one stage, or the decision passes the reservation, or it has

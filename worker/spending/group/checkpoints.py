@@ -35,18 +35,18 @@ class Checkpoints:
     _writing: Thread | None = None
 
     def replica(self, meta: DatasetMeta) -> Replica:
-        """A new replica, from the worker's own checkpoint if there is one."""
+        """A new replica, from the worker's own checkpoint if any."""
         saved = found(self.own, meta, self.settings)
         return Replica(meta, self.settings, shown_only=False, saved=saved)
 
     def catch_up(self, replicas: Iterable[Replica]) -> None:
-        """Take the last release into the algebra, and write what is due."""
+        """Add the last release to the algebra, and write a due checkpoint."""
         for replica in replicas:
             replica.engine.catch_up()
             self._keep(replica)
 
     def wait(self) -> None:
-        """Wait until what is being written is written."""
+        """Wait for the running write."""
         if self._writing is not None:
             self._writing.join()
 
