@@ -211,7 +211,7 @@ class BudgetExhaustedError(QServerError):
 
     def __init__(self, *, price_nano: int, remaining_nano: int) -> None:
         self.price_nano, self.remaining_nano = price_nano, remaining_nano
-        # The best interval that costs nothing, or None; of a workload a tuple of these.
+        # The best free interval, or None; for a workload a tuple of these.
         self.free: Any = None
         super().__init__(
             f"The answer costs {cost_text(price_nano / 1e9)} epsilon and "

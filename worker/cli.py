@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-# Before numpy loads: several BLAS threads cost more than they give on small matrices.
+# Before numpy loads: several BLAS threads cost more than they gain on small matrices.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

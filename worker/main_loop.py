@@ -69,7 +69,7 @@ class AttachedData:
 
         Journals stay open, so that the open jobs of a population can be settled.
         """
-        # The mark first: a change while files are read is then seen at the next call.
+        # The mark first: the next call then sees a change made during this reading.
         self._mark = self._registry.mark()
         tables: dict[str, Tables] = {}
         refused: list[str] = []
@@ -108,7 +108,7 @@ class AttachedData:
             try:
                 follow_parts(found, entry.snapshot, self._journals[entry.population])
             except PrivateDataError:
-                return None  # read anew, which says why it cannot be
+                return None  # read again, which tells why it cannot be
         return found
 
     def _read(self, entry: RegistryEntry) -> Tables | None:

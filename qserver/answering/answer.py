@@ -203,7 +203,7 @@ def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
             allowed_nano=shown.nano(guard),
             cap=cap or 0.0,
         )
-    # A plan without a price may still tell more of a claim: it charges cells that lost little.
+    # A free plan may still tell more of a claim: it charges cells that lost little.
     return _claim_refusal(replica.lifted(plan))
 
 

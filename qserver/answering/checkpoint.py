@@ -193,7 +193,7 @@ class CheckpointFolder:
         if shutil.disk_usage(self.path).free < _ROOM * size:
             raise OSError(errno.ENOSPC, "too little room beside a checkpoint", str(self.path))
         path = self.path / f"{_folder_name(snapshot)}-{name}{_SUFFIX}"
-        # Two workers of one folder may write the same one.
+        # Two workers of one folder may write the same checkpoint.
         aside = path.with_suffix(f".{os.getpid()}.new")
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
@@ -209,7 +209,7 @@ class CheckpointFolder:
         finally:
             aside.unlink(missing_ok=True)
         self._sync()
-        # Older ones, and what a death left half written.
+        # Older checkpoints, and halves that a death left.
         for old in self.path.glob(f"{_folder_name(snapshot)}-*"):
             if old != path:
                 old.unlink(missing_ok=True)

@@ -154,7 +154,7 @@ class ConsistentWorkload:
             total=total,
             max_steps=MAX_STEPS,
         )
-        # Exact answers are of the total, which the table has, or of nothing.
+        # Exact answers count the total, which the table has, or nothing.
         moved = estimates.copy()
         moved[noisy] = found.answers
         return ConsistentAnswers(tuple(moved.tolist()), total, found.distance, found.gap)

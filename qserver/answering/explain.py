@@ -123,7 +123,7 @@ def explain_workload(
         retired.free = offers(replica.engine, workload, told)
         raise retired
     price, apart = replica.price_nano(plan), None
-    # One plan less than it takes would be no price: then none of them is looked for.
+    # This price needs every plan: past so much work none of them is made.
     if work_apart(len(plan.paid) - 1) <= APART_WORK:
         apart = _price_apart(replica, workload, alone)
     # Other lengths take about as much.

@@ -262,7 +262,7 @@ def remarks_on_missing(domain: Domain, axes: Iterable[int]) -> tuple[str, ...]:
 
 def _keeps(query: LinearQuery, axis: int, missing: int) -> bool:
     if all(_is_only(term.by_axis.get(axis), missing) for term in query.terms):
-        return False  # the missing ones are what is asked for
+        return False  # the question asks for the missing ones
     if all(_is_without(term.by_axis.get(axis), missing) for term in query.terms):
         return False
     among = linear_query(query.sizes, (_at_value(term, axis, missing) for term in query.terms))

@@ -123,7 +123,7 @@ class Replica:
             max_rows=self._settings.max_rows,
             most_records=meta.most_records,
             apart=meta.apart_axis,
-            # Where it shows what is durable, people wait; a worker plans on all rows there are.
+            # Where only durable events show, people wait; a worker plans on all rows.
             may_wait=not self._shown_only,
             law=meta.law,
         )
@@ -148,7 +148,7 @@ class Replica:
         if changes.stamp.claims != self.claims:
             self._claim(changes.stamp.claims)
             if self.stamp is not None:
-                # Of charges before, nothing is known that others claims need.
+                # Claims set later need earlier charges, which this replica has not kept.
                 self._begin()
                 return self.refresh(store)
         self._singles.clear()

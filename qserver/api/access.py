@@ -61,7 +61,7 @@ class OpenAccess:
 
     def admit(self, credentials: Credentials) -> Caller:
         """The owner on this machine; AccessError elsewhere."""
-        # A page of another origin can have its own name lead to this machine, and then read all.
+        # A page of another origin can point its own name at this machine, and then read everything.
         here = credentials.host == "localhost" or _is_loopback(credentials.host)
         if credentials.forwarded or not here or not _is_loopback(credentials.address):
             raise AccessError(
@@ -126,7 +126,7 @@ class TokenAccess:
 
     def admit(self, credentials: Credentials) -> Caller:
         """The bearer of the token, once both rates let the request pass."""
-        # Ahead of everything else: it bounds how often a secret can be tried.
+        # First of all: this bounds how often a secret can be tried.
         network = _network(credentials.address)
         self._rates.pass_one(f"address:{network}", rate=self._address_rate)
         caller = self._bearer(_bearer_of(credentials.authorization))

@@ -275,7 +275,7 @@ def _on_known(delta: Callable[[str], float | None], exc: QServerError) -> Respon
         _log.error("%s: %s", exc.code, exc, extra={"code": exc.code})
     dataset, facts, at = (request.view_args or {}).get("dataset"), _facts(exc), None
     if dataset is not None and "price" in facts:
-        # The price is said even where the store can no longer be read.
+        # The price is stated even when the store cannot be read.
         with suppress(QServerError):
             at = delta(dataset)
     return _response(kind, str(exc), facts, delta=at)

@@ -59,7 +59,7 @@ class AccessGate:
             return self._app(environ, start)
         is_page = path.startswith(PAGES)
         if _CALLER in environ or _REFUSAL in environ:
-            return self._app(environ, start)  # a request that is run again was admitted before
+            return self._app(environ, start)  # a repeated run of an admitted request
         try:
             environ[_CALLER] = self._access.admit(self._credentials(environ, is_page=is_page))
         except Exception as exc:  # noqa: BLE001 - whatever it is, nobody gets in

@@ -83,7 +83,7 @@ class Lanes:
         length = environ.get("CONTENT_LENGTH") or ""
         if length.isdecimal() and int(length) > self._max_body_bytes:
             return
-        # In chunks one byte too many is enough for the app to refuse it.
+        # In a chunked body one byte too many suffices for the app to refuse it.
         n_bytes = int(length) if length.isdecimal() else self._max_body_bytes + 1
         try:
             environ["wsgi.input"] = BytesIO(environ["wsgi.input"].read(n_bytes))

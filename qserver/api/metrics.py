@@ -65,7 +65,7 @@ class Observed:
 
     def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         """The app's response, counted when its status is known."""
-        # A request that was put aside runs again: it began when it first came.
+        # A request that was put aside runs again; its time starts at the first arrival.
         begun = environ.setdefault(_BEGUN_KEY, self._clock())
 
         def observed_start(status: str, headers: Any, *rest: Any) -> Any:
@@ -75,7 +75,7 @@ class Observed:
         return self._app(environ, observed_start)
 
     def _observe(self, environ: WSGIEnvironment, status: str, elapsed_s: float) -> None:
-        # Only known routes and methods: whoever makes up others must not fill the memory.
+        # Only known routes and methods: invented ones must not fill the memory.
         route = environ.get(ROUTE_KEY, "other")
         method = environ["REQUEST_METHOD"] if route != "other" else "other"
         REQUESTS.labels(method, route, status).inc()
@@ -138,7 +138,7 @@ class Traced:
 
 
 def _end(span: telemetry.Span, environ: WSGIEnvironment, status: int) -> None:
-    # As for the metrics: methods and routes that are ours alone.
+    # Our own methods and routes alone, as in the metrics.
     route = str(environ.get(ROUTE_KEY, "other"))
     method = str(environ["REQUEST_METHOD"]) if route != "other" else "other"
     facts: dict[str, str | int] = {

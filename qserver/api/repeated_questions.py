@@ -101,10 +101,10 @@ class RepeatedQuestions:
         if dataset is None or not is_short or int(length) > self._cache.max_body_bytes:
             return self._app(environ, start)
         body = environ["wsgi.input"].read(int(length))
-        # Whoever waited for a job is told what that job cost, whatever was kept meanwhile.
+        # A caller that waited for a job is told what that job cost, whatever was kept meanwhile.
         payload = None if is_second_run() else self._kept(dataset, body)
         if payload is None:
-            # What was free once is free again, and quickly found.
+            # A free answer is free again, and quickly found.
             environ[FREE_BEFORE_KEY] = self._cache.find(dataset, body) is not None
             environ["wsgi.input"] = BytesIO(body)
             return self._app(environ, start)

@@ -20,7 +20,7 @@ from qserver.config import Settings
 from qserver.errors import AccessError, UnauthenticatedError
 from qserver.records.account import Account, Caller, is_plain_name
 
-# What providers sign with. No shared secret: whoever checks a token could sign one.
+# The providers' algorithms. No shared secret, which would let every checker sign.
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 ALGORITHMS = (*_RSA, "ES256", "ES384", "ES512", "Ed25519")
 SKEW_S = 60
@@ -116,7 +116,7 @@ class Provider:
             self._keys = _public_keys(self._fetch(facts["jwks_uri"]))
             self._facts, self._stale_at = facts, now + _FRESH_S
         except (OSError, ValueError) as exc:
-            # What is known stays in force.
+            # Known keys stay in force.
             _log.warning("the provider %s cannot be read: %s", self.issuer, exc)
 
     def _check(self, facts: Mapping[str, Any]) -> None:

@@ -104,7 +104,7 @@ class RecordBody(BaseModel):
         super().__init_subclass__(**more)
         if record is None:
             return
-        # Of the class by itself: those of pydantic's own cannot be read.
+        # The class's own docstring: pydantic's inherited ones cannot be read.
         own = type("", (), {"__annotations__": vars(cls).get("__annotations__", {})})
         own.__module__ = cls.__module__
         written = hints_of(own, include_extras=True)

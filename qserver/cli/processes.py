@@ -320,7 +320,7 @@ class Supervisor:
         self._clock = clock
         self._start_child = start_child
         self._children: list[_ChildPost] = []
-        # The store comes first: what starts after it finds it there.
+        # The store comes first, so that later children find it.
         self._posts: list[_Post] = []
         if store is not None:
             self._add("store", lambda: store.status, store.restart, store.advice)

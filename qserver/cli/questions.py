@@ -298,6 +298,6 @@ def show_problem(console: Console, problem: ServerProblemError) -> None:
     for i, offer in known:
         console.note(f"question {i + 1}, {offer_text(offer)}")
     if len(known) < len(free):
-        # Medians and groups are hundreds of questions, of which most often nothing is known.
+        # Medians and groups are hundreds of questions, most of them usually unknown.
         of = f" of the other {len(free) - len(known)}" if known else ""
         console.note(f"known at no cost{of}: nothing yet")

@@ -250,7 +250,7 @@ def price(
     confidence: float | None = None,
 ) -> Exchange[Price]:
     """The price of a statement, with or without EXPLAIN before it; spends nothing."""
-    # The text goes as it is: a refusal points at places in it.
+    # The text is sent unchanged: a refusal points at places in it.
     asked = said(measure=measure, as_of=as_of, within=within, confidence=confidence)
     call = Call(
         path_of(dataset or dataset_of(text), "sql"), {"sql": text, "explain": True, **asked}
@@ -258,7 +258,7 @@ def price(
     return Exchange(call, lambda found: Price.of(found["price"]), answered_again)
 
 
-# Every price has a length in it; the interval that costs nothing has the same ends at any.
+# Every price has a length; the free interval has the same ends at any length.
 _ANY_LENGTH = 1e15
 _PAGE = 1000
 _ACCEPTED = 202

@@ -137,7 +137,7 @@ class OwnLedger:
     def spent_at(self, moment: int) -> int:
         """The spending at a Unix time, in nano-epsilon."""
         before = [mark.spent_nano for mark in self.marks if mark.at <= moment]
-        # Pairs that were declared since lower what was spent by then as well.
+        # Later declared pairs lower earlier spending as well.
         return min(before[-1], self.spent_nano) if before else 0
 
     def _spent(self, shares: Mapping[str, int]) -> int:
@@ -182,7 +182,7 @@ def check_allowance(
     spent, spent_after_nano = shown.nano(ledger.spent_nano), shown.nano(spent_after_nano)
     price = spent_after_nano - spent
     limit, pace = allowance.limit_nano, allowance.pace_nano
-    # A job that costs the analyst nothing more is never refused, even if a limit was lowered since.
+    # A job without a cost to the analyst is never refused, even after a limit was lowered.
     if price == 0:
         return
     if limit is not None and spent_after_nano > limit:

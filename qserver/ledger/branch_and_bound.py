@@ -82,7 +82,7 @@ def greatest(
     while left.top > found and found <= most:
         if n_done >= LIMITS.proof_nodes:
             return left.top
-        # Half as many again as before: that few are looked at in vain, and quickly.
+        # Half as many as were done: few are looked at in vain, and quickly.
         bounds, cells = left.pop(min(1 + n_done // 2, n_most))
         n_done += len(bounds)
         level = levels[cells.shape[1]]

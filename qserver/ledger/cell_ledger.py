@@ -393,7 +393,7 @@ class CellLedger:
         self._add(charges)
         certain = self._certain_nano
         if certain is not None:
-            # Single losses were rounded up, perhaps at other steps than those recorded.
+            # Single losses are rounded up, perhaps at other steps than the recorded ones.
             n_sums = self.records_per_person if self.neighbours.by_period else 1
             room = 1 + n_sums * self._n_payments // UNITS_PER_NANO
             if spent_nano < certain - room:

@@ -451,7 +451,7 @@ class ClaimedQuery:
         """
         best = 1.0
         if self.law.is_additive and charged.every_nano:
-            return best  # What is lost elsewhere bounds no odds under Gaussian noise.
+            return best  # Losses elsewhere bound no odds under Gaussian noise.
         for direction in self._directions(charged):
             if best <= enough:
                 break
@@ -544,7 +544,7 @@ class ClaimBounds:
         for one in self._claims:
             after = one.known(charged, enough=one.claim.p)
             now = self._known_now(one, every_nano)
-            # Under Gaussian noise a bound of 1 may be none at all, so it forbids whatever is asked.
+            # Under Gaussian noise a bound of 1 may be none at all, so it forbids every question.
             if after > one.claim.p and (after > now or (one.law.is_additive and after == 1.0)):
                 return Lifted(one.claim, now, after)
         return None

@@ -114,7 +114,7 @@ def dues(
         QueryError: one is not on the domain of these `sizes`.
     """
     rows: dict[LinearQuery, int] = {}
-    refunds: dict[LinearQuery, int] = {}  # and what cells alone pay for restricted tables
+    refunds: dict[LinearQuery, int] = {}  # and the payments of cells alone for restricted tables
     flat = Flat()
 
     def add(units: dict[LinearQuery, int], row: LinearQuery, nano: int) -> None:

@@ -229,7 +229,7 @@ class Neighbours:
         if self.relation == "add-remove":
             return -(-cells // UNITS_PER_NANO)
         if not by.same_period:
-            # Of a row without values of both signs, those that go or those that come count.
+            # Of a row without values of both signs, leaving or arriving records count, not both.
             row = primitive(charge.row)
             sides = 1 if row.low >= 0 or row.high <= 0 else 2
             return min(alike, -(-law.together(sides) * cells // UNITS_PER_NANO))

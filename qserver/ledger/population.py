@@ -126,7 +126,7 @@ class _Search:
             self.best = max(self.best, weight)
             if weight + self.bound(candidates) <= self.best:
                 return
-            # First with the one of the most pairs, then, in the next turn, without it.
+            # First with the one of most pairs; in the next turn without it.
             chosen = self._most_tied(candidates)
             candidates = [k for k in candidates if k != chosen]
             apart = self._apart[chosen]
@@ -153,7 +153,7 @@ class _Search:
         index: dict[str, int] = {}
         for k in candidates:
             apart = self._apart.get(k, frozenset())
-            # A group that it can join has some of those.
+            # A group that it can join has at least one of these.
             near = sorted({index[other] for other in apart & index.keys()})
             home = next((i for i in near if apart.issuperset(groups[i])), len(groups))
             if home == len(groups):

@@ -30,7 +30,7 @@ COOKIE_PATH = "/portal/"
 MAX_JOBS = 12
 _MAX_NANO_DIGITS = 18
 
-# What pages load comes from this server; no script or style is written into them.
+# Pages load everything from this server; no script or style is inline.
 PAGE_POLICY = (
     f"{CONTENT_POLICY}; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'"

@@ -37,7 +37,7 @@ _ALL = re.compile(r"(?s).*")
 _QUERY = re.compile(r"\Aquery\b\.?")
 _MODEL = re.compile(r"\A((network|structure|marginals)\b[., ]*)+")
 _PART = re.compile(r"[.\[][^.\[]*\Z")
-# How a condition that cuts through a bin is told what would fit.
+# The hint of a condition that cuts through a bin.
 _BETWEEN = re.compile(r'\{"between": \["?([^,"]+)"?, "?([^\]"]+)"?\]\}')
 
 
@@ -232,7 +232,7 @@ def fault_of(exc: Exception, fields: FormFields | None = None) -> Fault:
     if isinstance(
         exc, BudgetExhaustedError | DisclosureGuardError | ClaimGuardError | PeriodRetiredError
     ):
-        # Of a table there is one for each number; its page shows them.
+        # A table has one for each number; its page shows them.
         facts["free"] = exc.free if isinstance(exc.free, Offer) else None
         facts["is_known"] = bool(exc.free)
     if isinstance(exc, SqlError):

@@ -162,7 +162,7 @@ class FormQuestion:
         return cls(
             ranges=ranges,
             choices=choices,
-            # Places in it are told by line and column: blanks before it stay.
+            # Line and column tell places in the text, so leading blanks stay.
             text=fields.get("text", "").replace("\r\n", "\n").rstrip(),
             within=_within_of(fields, domain),
             confidence=fields.get("confidence", DEFAULT_CONFIDENCE).strip(),
@@ -411,7 +411,7 @@ def _condition(attribute: Attribute, condition: Any) -> str:
     ((operator, operand),) = condition.items()
     if operator == "not":
         others = f"{name} NOT IN ({_texts(operand)})"
-        # A form keeps what is missing, unless it is one of these; in SQL it is NULL.
+        # A form keeps missing values, except for these; in SQL they are NULL.
         keeps_missing = attribute.null and attribute.other not in operand
         return f"({others} OR {name} IS NULL)" if keeps_missing else others
     if attribute.is_timed:

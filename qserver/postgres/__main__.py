@@ -64,7 +64,7 @@ def main(descriptor: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
     server.run(grace_s=settings.wait_s + 5)
-    # What is still at work ends here; what it asked is charged and answered to nobody.
+    # Statements that still run end here; what they asked is charged and answered to nobody.
     for one in processes:
         one.end()
     sys.stdout.flush()

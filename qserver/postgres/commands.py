@@ -52,7 +52,7 @@ def _begin(_text: Text, session: Session) -> Plan:
 
 def _end(text: Text, session: Session) -> Plan:
     keeps = text.words[0] in ("COMMIT", "END")
-    if "TO" in text.words:  # to a savepoint: what was set since stays set
+    if "TO" in text.words:  # to a savepoint: later settings stay set
         return acting(lambda: _to_savepoint(session), survives=True)
 
     def run() -> Result:

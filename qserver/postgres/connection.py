@@ -191,7 +191,7 @@ def converse(house: House, stream: Stream, address: str) -> None:
     except GoneError:
         pass
     except Exception as exc:  # noqa: BLE001 - one connection shall not end the others
-        # Its text may hold what was asked, which no log shall.
+        # The error's text may contain the question, which no log may have.
         _LOG.error("A connection failed: %s", type(exc).__name__)
     finally:
         stream.close()
@@ -248,7 +248,7 @@ class _Connection:
                 self._ready()
             elif (answer := self._answers.get(letter)) is not None:
                 skips = not self._attempt(answer, body)
-            elif letter not in (b"d", b"c", b"f"):  # of a COPY that was refused
+            elif letter not in (b"d", b"c", b"f"):  # of a refused COPY
                 raise violation("A message has an unknown kind.")
 
     def _ready(self) -> None:

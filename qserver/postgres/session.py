@@ -189,7 +189,7 @@ class Session:
         if name not in _DEFAULTS:
             if name.startswith("qserver."):
                 raise _unknown(name)
-            # Clients set much in passing on which nothing here depends.
+            # Clients set many names in passing that nothing here depends on.
             return {}
         if value is None:
             value = self._start[name]

@@ -107,7 +107,7 @@ class Asking:
             lambda: self._found(name, asked, wait_s, idempotency, by, most_nano),
         )
         if isinstance(asked, Workload) and isinstance(found, WorkloadAnswer) and found.charged_nano:
-            # What was charged is answered, whatever the store says now.
+            # A charged answer is given, whatever the store says now.
             with contextlib.suppress(StoreError, NotFoundError):
                 opened = self._workloads.refresh(name)
                 with opened.lock:
@@ -274,7 +274,7 @@ class Asking:
     def _remember(self, meta: DatasetMeta, estimators: Sequence[Estimator]) -> None:
         """Keep weights, so that an answer free now stays free."""
         for estimator in estimators:
-            # A store without room answers all the same; the weights are found again.
+            # A store without room changes no answer; the weights are found again.
             with contextlib.suppress(StoreError):
                 self._store.remember(meta, estimator)
 
@@ -303,7 +303,7 @@ class Asking:
         answer = found.answer if isinstance(found, Free) else _answered(opened, found)
         with opened.lock:
             self._kept.keep(replica, asked, answer, since=since)
-        # Weights that are the only ones are found again: inference starts from them as well.
+        # Sole weights are found again: inference starts from them as well.
         self._remember(opened.meta, found.estimators)
         return opened, asked, answer
 
@@ -438,7 +438,7 @@ def _of_workload(asked: Workload) -> list[object]:
     parts: list[object] = [{"simultaneous": asked.simultaneous}]
     if asked.selected_from is not None:
         parts.append(plain(asked.selected_from))
-    # Answers whose posteriors nobody needs are no answers for who needs them.
+    # Answers without posteriors are no answers to those who need them.
     if asked.for_quotients:
         parts.append({"unneeded": list(asked.for_quotients)})
     if asked.as_drawn:

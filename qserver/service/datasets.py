@@ -87,7 +87,7 @@ class OpenDatasets:
         try:
             return self._store.stamp(self.meta(name))
         except NotFoundError:
-            # Detached, or attached anew: what this process has read is of no use any more.
+            # Detached, or attached again: this process's copy is useless.
             self.forget(name)
             return self._store.stamp(self.meta(name))
 

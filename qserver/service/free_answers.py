@@ -32,7 +32,7 @@ from qserver.storage.encoding.digests import reading
 from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.store import Store
 
-# A curve spans this or what was asked, whichever is more.
+# A curve spans this or the asked length, whichever is more.
 _LEAST_SPAN = 0.9995
 _MOST_SPAN = 1 - 1e-9
 _N_POINTS = 161
@@ -109,7 +109,7 @@ class Insight:
         is_met = estimate.half_width <= question.row_half_width
         with opened.lock:
             answer = told(opened.replica, question, answer, is_met=is_met)
-        # A choice among many lengthens the interval, and leaves the law.
+        # A choice among many lengthens the interval, and keeps the law.
         found = as_read(replace(question, looking=NOTHING_SEEN), estimate, law.stated())
         return Known(answer, _curve(found, question.confidence))
 

@@ -357,7 +357,7 @@ class Allowances:
         payers = payers_of(asker.account)
         prices = [self._price(Asker(name, asker.population), snapshot, charges) for name in payers]
         found = [price for price in prices if price is not None]
-        # What bounds most: one that cannot pay, else its own.
+        # The tightest bound: an account that cannot pay, else its own.
         return next((price for price in found if not price.affordable), next(iter(found), None))
 
     def bound(self, account: str, population: str) -> bool:

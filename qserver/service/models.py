@@ -102,7 +102,7 @@ class ModelService:
         meta = self._meta(name)
         check_whole(meta)
         domain = meta.domain
-        # The model that was waited for may be the last one allowed.
+        # The awaited model may be the last one allowed.
         if not is_second_run() and self._store.models.count(meta) >= MAX_MODELS:
             raise CapacityError(f"A dataset keeps at most {MAX_MODELS:,} models.")
         specification = kind_of(kind).read(document, domain)
@@ -208,7 +208,7 @@ class ModelService:
         kind_of(kind).used(specification, opened.meta.domain, measurements)
 
     def _meta(self, name: str) -> DatasetMeta:
-        # Read anew where the dataset was replaced.
+        # Read again if the dataset was replaced.
         self._datasets.stamp(name)
         return self._datasets.meta(name)
 

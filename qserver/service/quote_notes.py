@@ -42,7 +42,7 @@ class StatementNote:
 
     def as_answered(self, questions: StatementQuestions) -> StatementQuestions:
         """The questions, with the lengths that answered the statement."""
-        # Counts that were asked beside them, once, come last.
+        # Counts asked beside them, once, come last.
         pairs = zip(questions.questions, self.lengths, strict=False)
         with_lengths = tuple(
             question.with_requirement(Requirement(length, question.confidence))

@@ -207,7 +207,7 @@ def _rank_cells(
         if statement.clauses.simultaneous:
             ends.append((number.value.interval.low, number.value.interval.high))
         elif reading is None:
-            # Nothing is known that holds for all at once.
+            # No known bound holds for all at once.
             ends.append((None, None))
         else:
             ends.append((reading.at_once.low, reading.at_once.high))

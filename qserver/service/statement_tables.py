@@ -78,7 +78,7 @@ class StatementTables:
             found = self._explained(name, self._steps(name, statement).last_step(), by)
             if most is None:
                 return found
-            # What passes it buys nothing for later questions.
+            # Past this bound nothing is bought for later questions.
             price = found.price_nano if found.price_nano <= most else found.measure.only_this_nano
             may_cost = min(found.most_nano, max(most, price))
             is_paid = found.affordable and price <= most
@@ -191,7 +191,7 @@ class StatementTables:
         if is_asked and is_complete:
             questions = with_remark(questions, plain, searched=searched)
         found = StatementAnswer(questions, cells, 0, remaining_nano, None, version)
-        # What is not known yet can be neither ordered nor chosen.
+        # Unknown numbers can be neither ordered nor chosen.
         return shaped(found, chooses=is_complete)
 
     def _is_free(self, name: str, statement: Statement) -> bool:
@@ -207,7 +207,7 @@ class StatementTables:
 
     def _steps(self, name: str, statement: Statement) -> StatementSteps:
         steps = StatementSteps(self._questions, name, statement)
-        # Before anything is spent: it may be refused.
+        # Before anything is spent, since the answer may be refused.
         consistent_workload(steps.last_step())
         return steps
 

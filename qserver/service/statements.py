@@ -140,7 +140,7 @@ class Statements(StatementTables):
         if job := self.look(asked, statement, wait_s=wait_s):
             return job
         wait_s = max(wait_s - (self._clock() - begun), 0.0)
-        # The owner's lengths are as if typed, but what may not spend need not be as exact.
+        # The owner's lengths count as typed, but a statement without spending need not reach them.
         may_spend, free = spends or is_explained, WithoutSpending(self, self._questions, name, by)
         if not statement.has_lengths or (not may_spend and says_none(said)):
             return free.answer(said, is_priced=is_explained, wait_s=wait_s)
@@ -165,7 +165,7 @@ class Statements(StatementTables):
         be that of any of them: when it is done, the statement sent again goes on. Sent again under
         its key it also says what the steps before were charged.
         """
-        # What the steps of a quotient are depends on the answers so far, so they run only once.
+        # The answers so far decide a quotient's steps, so they run only once.
         visit = None if has_steps(statement) else present_visit()
         if visit is None:
             hold_thread()

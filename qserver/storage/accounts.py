@@ -129,7 +129,7 @@ class AccountBook:
         Its name and its spending stay.
         """
         while True:
-            # Nothing is kept of a member until it is shut out, so the group's record stands in.
+            # A member has no record until it is shut out, so the group's record stands in.
             found = self._payers(name)
             before = found.get(name) or next(iter(found.values()), None)
             if before is None:
@@ -269,7 +269,7 @@ class RateLimiter:
                 "take", keys=[rate_key(whose)], args=[rate, rate * STORE.burst_s, batch]
             )
         except StoreNotDurableError:
-            # It answers and takes no writes: only this process's own part of the rate passes.
+            # The store takes no writes: only this process's own part of the rate passes.
             granted, wait_ms = 0, 1000
         if not granted:
             raise RateLimitedError(retry_after_s=max(1, math.ceil(wait_ms / 1000)))

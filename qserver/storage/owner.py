@@ -218,7 +218,7 @@ class OwnerOperations:
         args: list[str | int] = [lease.nonce, lease.fence, meta.name, meta.snapshot]
         args += [before, n, mark]
         code = self._log.append(
-            # To the minute, as it is shown: seconds would tell how long the records took.
+            # To the minute, as shown: seconds would tell how long the records took.
             {"kind": f"periods {mark}", "at": int(time.time()) // 60 * 60}
             | {"population": meta.population, "dataset": meta.name, "snapshot": meta.snapshot}
             | {mark: n, **told},

@@ -71,13 +71,13 @@ class JobQueue:
         self._client = client
         self._clock = clock
         self._scripts = Scripts(client)
-        # A read of several streams may bring jobs of each; the others wait here, oldest first.
+        # A read of several streams may fetch jobs of each; the others wait here, oldest first.
         self._brought: dict[_Queue, list[Taken]] = {}
         self._known: set[_Queue] = set()
         # The queues of a population, and the time of the next look for new ones.
         self._listed: dict[str, tuple[_Queue, ...]] = {}
         self._list_again: dict[str, float] = {}
-        # By population: the dataset whose job was taken last.
+        # By population: the dataset of the last job taken.
         self._last: dict[str, str] = {}
 
     def make_queue(self, population: str) -> None:
@@ -137,7 +137,7 @@ class JobQueue:
         self._read(queues, consumer=consumer, block_ms=None, count=part)
         while len(found) < most:
             if not self._brought.keys() & set(queues):
-                # Few of the queues have jobs: these may bring all that is left.
+                # Few of the queues have jobs: these may give all the rest.
                 self._read(queues, consumer=consumer, block_ms=None, count=most - len(found))
             first = next((q for q in self._in_turn(population) if q in self._brought), None)
             if first is None:

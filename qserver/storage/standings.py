@@ -254,7 +254,7 @@ def _standing(
         recorded_nano: what the ledger says that the population has spent.
     """
     lost = max(loss.lost_nano(snapshot), share_nano)
-    # What was recorded never falls, and earlier versions recorded too little.
+    # The recorded figure never falls, and earlier versions recorded too little.
     spent = max(recorded_nano, loss.spent_nano, lost)
     return Standing(limit_nano, spent, lost, share_nano)
 

@@ -214,7 +214,7 @@ class Store:
         stamp = self._standings.stamp(meta, replies[:N_REPLIES])
         rows, estimators, charges, paid, alive = replies[N_REPLIES:]
         if cursor.head is None and stamp.head is not None:
-            # It was chained meanwhile, so it is read once more, and checked from its beginning.
+            # The history was chained meanwhile, so it is read again and checked from its beginning.
             raise NotFoundError("history", meta.snapshot)
         check_history(rows, after=cursor.head, head=stamp.head, snapshot=meta.snapshot)
         check_charges(charges, after=cursor.charges_head, head=stamp.charges_head)

@@ -242,7 +242,7 @@ class Wish:
 def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str) or len(value) > _MOST_LETTERS or value.startswith("-"):
         raise InputError(name, f"be a text of at most {_MOST_LETTERS} letters, not from `-` on")
-    # What a terminal shows must be what is meant.
+    # A terminal must show the meant text.
     if any(unicodedata.category(letter).startswith("C") for letter in value):
         raise InputError(name, "have no letters that cannot be seen")
 
@@ -319,5 +319,5 @@ class Wishes:
         except InputError:
             return None
         is_due = abs(self._wall_clock() - wish.at) <= _WEEK_S
-        # Whoever writes to the store cannot put another wish under a digest that was read.
+        # A writer to the store cannot put another wish under a digest that was read.
         return wish if wish.digest == digest and is_due else None

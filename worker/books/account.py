@@ -185,7 +185,7 @@ class SpreadLosses:
 
     def _by_period(self, one: Losses, *, pairs: bool) -> list[tuple[Fraction, int]]:
         """The greatest loss of one record in each class of periods, and their number."""
-        self._search(one, pairs=False)  # Splits the classes for all that is charged.
+        self._search(one, pairs=False)  # Splits the classes for all charged rows.
         counts = self.grid.counts(self.spread.axis)
         found = []
         for i, n_periods in enumerate(counts):
@@ -356,5 +356,5 @@ class Account:
         if self.spread is None or self.grid is None:
             return self.k * one
         moved = self.spread.most_moved(row, self.k, self.grid.sizes[self.spread.axis])
-        # Values of both signs: those that go and those that come move the row.
+        # Values of both signs: leaving and arriving records both move the row.
         return min(self.k * one, moved * (1 if one == row.size else 2))

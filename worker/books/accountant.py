@@ -175,7 +175,7 @@ class Accountant:
             if one.fault:
                 raise BookFaultError(f"{one.dataset}: {one.fault}")
         plain = json.loads(plan)
-        self._levels.pop(str(plain["job"]), None)  # of an earlier plan that came to nothing
+        self._levels.pop(str(plain["job"]), None)  # of an earlier plan without a charge
         account, snapshot = self._account(plain)
         share = int(plain["after"]["share_nano"])
         if share < account.share_ahead:
@@ -346,7 +346,7 @@ class Accountant:
         elif kind == "decided" and job in self._open:
             self._open[job]["decided"] = [str(text) for text in fields["tables"]]
         elif kind == "burnt":
-            # Nobody saw an answer of it, so it cost nothing; the share keeps its charge.
+            # Nobody saw its answer, so it cost nothing; the share keeps its charge.
             self._open.pop(job, None)
 
     def _attach(self, fields: Mapping[str, Any]) -> None:
@@ -388,7 +388,7 @@ class Accountant:
         account, _ = self._account(plain)
         account.share = max(account.share, int(plain["after"]["share_nano"]))
         if self._proves and not account.unknown:
-            # What it refuses is told by the replay, or by the greatest loss in the end.
+            # The replay, or the greatest loss in the end, reports what it refuses.
             with suppress(BookFaultError, UnknownFactsError):
                 chains = self._drawn(account, plain)
                 self._prove(account, chains, plain, int(replay.get("nominal_nano", 0)))

@@ -278,7 +278,7 @@ class Search:
             self._prepare_groups()
             self._prepare_intervals()
         n_leaves = n_parts * (grid.n_classes // n_parts) ** self._n_cells
-        # Where everything can be looked at, the search always ends.
+        # Where every branch can be searched, the search always ends.
         work = _WORK >> min(n_failed, _MOST_HALVED)
         self._most_work = inf if n_leaves <= _MOST_CELLS else work // n_parts
         self._work = 0
@@ -327,7 +327,7 @@ class Search:
         tells = {a for t in named for a in t} | {a for a, weight in enumerate(differs) if weight}
         self._axes = sorted(tells, key=lambda a: differs[a], reverse=True)
         self._factors = [factors[a] for a in self._axes]
-        # Where no value matters, any will do.
+        # Where no value matters, any serves.
         rest = [f[:, 0] for a, f in enumerate(factors) if a not in tells]
         self._coefficients = np.array(grid.coefficients)[self._terms] * np.prod(rest, axis=0)
         self._parts = [

@@ -83,7 +83,7 @@ class ColumnCodes:
         """The codes of a batch, for every attribute that reads the column."""
         numbered = None if self._is_varied else _numbered(column)
         if numbered is None or len(numbered.dictionary) > WORKER.varied_values:
-            # To number values of which hardly any comes twice takes time, and spares none.
+            # Numbering values that hardly ever repeat takes time, and saves none.
             self._is_varied = True
             return [Codes(codes, None) for codes in self._coded(column)]
         values, at = numbered.dictionary, numbered.indices
@@ -145,7 +145,7 @@ def _numbered(column: pa.Array) -> pa.DictionaryArray | None:
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _PLAIN: Final = r"^(?:-?(0)|(-?[1-9][0-9]*))(?:\.0+)?$"
 _LARGE: Final = r"-?[0-9](?:\.[0-9]+)?[eE]\+[0-9]{1,2}"
-_WHITE = r"[\s\x0b\x1c-\x1f\x85\p{Z}]+"  # what `str.strip` takes off
+_WHITE = r"[\s\x0b\x1c-\x1f\x85\p{Z}]+"  # the characters that `str.strip` removes
 _SPACE: Final = f"^{_WHITE}|{_WHITE}$"
 _MOST_ZEROS: Final = 38  # behind the point of a number in any database
 _LARGEST: Final = 2.0**127

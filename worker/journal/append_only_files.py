@@ -45,7 +45,7 @@ def require_room(folder: Path, *, n_bytes: int) -> bool:
     """True if the folder's disk has room for so many bytes; OSError if not."""
     disk = os.statvfs(folder)
     if disk.f_bavail * disk.f_frsize < n_bytes:
-        # To try would take the last bytes from a store on the same disk.
+        # A trial write would take the last bytes from a store on the same disk.
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     path = folder / f".room-{os.getpid()}"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -95,7 +95,7 @@ class Journal:
             if journal._state.population is None:
                 if not create:
                     raise JournalError("The journal is empty. Restore it, or attach anew.")
-                # The folder first: then a file with a first line is sure to be found again.
+                # The folder first, so that a file with a first line is found again for certain.
                 journal._sync_folder()
                 journal.append(Opened(population=population, schema_version=SCHEMA_VERSION))
             if journal._state.population != population:
@@ -127,7 +127,7 @@ class Journal:
                 yield self
             finally:
                 self._descriptor = None
-                os.close(descriptor)  # gives the lock back as well
+                os.close(descriptor)  # also gives the lock back
         finally:
             self._section.release()
 

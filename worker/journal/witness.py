@@ -163,7 +163,7 @@ class Witness:
     def _read(self) -> None:
         """Read the new whole lines; a torn last one is left."""
         try:
-            # For writing too: a read-only witness is noticed before anything is charged.
+            # Opened for writing too: a read-only witness is noticed before any charge.
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
             try:
                 status, room = os.fstat(descriptor), os.fstatvfs(descriptor)
@@ -179,7 +179,7 @@ class Witness:
         if room.f_bavail * room.f_frsize < WORKER.witness_free_bytes:
             raise WitnessAwayError(f"The disk of the witness {self.path} is full: make room there.")
         if lines and (not lines[-1].endswith(b"\n") or has_unwritten_block(lines[-1])):
-            lines.pop()  # It was never durable, so nothing was drawn after it.
+            lines.pop()  # The line was never durable, so nothing was drawn after it.
         for line in lines:
             self._take(line)
 

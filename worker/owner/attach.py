@@ -211,7 +211,7 @@ def attach(
         raise ConfigError("name", "not be attached already", request.name)
     growth, key = request.growth, registry.key()
     progress("reading and converting the data")
-    # The word is about the files of this moment, not about one that comes while this one is read.
+    # The word is about the present files, not about one that arrives during this read.
     disjoint_from = _disjoint_from(request, registry, settings)
     if growth is None:
         first = None

@@ -146,7 +146,7 @@ def write_archive(
     """
     partial = target.with_name(target.name + ".partial")
     try:
-        partial.unlink(missing_ok=True)  # one that was killed left it
+        partial.unlink(missing_ok=True)  # left by a killed run
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -341,7 +341,7 @@ def _of_worker(
 ) -> Iterator[Piece]:
     registry.key()
     for name in ("fingerprint.key", "datasets.json"):
-        if (registry.folder / name).exists():  # without a dataset there is no list of them
+        if (registry.folder / name).exists():  # without a dataset the store has no list of them
             yield Piece.of_file(f"worker/{name}", registry.folder / name, stack)
     for name, journal in journals.items():
         yield Piece.of_file(f"worker/journals/{name}.journal", journal.path, stack)
@@ -435,7 +435,7 @@ def put_back(
 def _becoming(target: Path) -> Iterator[Path]:
     """A folder that takes the name `target` at the block's end; after an error nothing is left."""
     partial = target.with_name(target.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)  # one that was killed left it
+    shutil.rmtree(partial, ignore_errors=True)  # left by a killed run
     partial.mkdir(mode=0o700, parents=True)
     try:
         yield partial
@@ -459,7 +459,7 @@ def _take_later(registry: Registry, copies: Path, say: Callable[[str], None]) ->
     """
     for copy in sorted(copies.glob("*.journal")):
         name, here = copy.stem, registry.journals / copy.name
-        # Also of a population that came later: what was spent on its people stays known.
+        # Also of a population that came later: its people's spending stays known.
         before, text = here.read_bytes() if here.exists() else b"", copy.read_bytes()
         if not (text.startswith(before) or before.startswith(text)):
             raise JournalError(
@@ -504,7 +504,7 @@ def _check(
     """Bring the store up to the journals, and let the books examine both; StoreCorruptError."""
     with EmbeddedServer.start(settings.state_dir) as server:
         client = connect(server.url, role="restore")
-        # The workers that held them are not of this store.
+        # The workers that held them do not belong to this store.
         client.delete(*[Keys(name).lease for name in registry.populations()])
         client.close()
         restore(settings, registry=registry, accept_loss=(), log=log, say=say)

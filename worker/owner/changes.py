@@ -110,7 +110,7 @@ def declare_disjoint(
     check_name("population", population)
     reader = Store.open(settings, role="worker-reader")
     with changing(population, settings=settings, registry=registry) as (store, journal):
-        # An attach that died half-way, or was refused, has left a line in the journal.
+        # An attach that died half-way, or was refused, left a line in the journal.
         firsts, seconds = (
             [k for k in known if store.owner.knows_snapshot(population, k)]
             for known in (_known(name, population, journal, reader) for name in (one, other))
@@ -230,7 +230,7 @@ def detach(
     if lease is None:
         return
     try:
-        # What ends jobs loads the planner, and a top-up does without.
+        # Ending jobs loads the planner, and a top-up does without.
         from worker.spending.spend import Spender
 
         spender = Spender.without_data(
@@ -240,7 +240,7 @@ def detach(
             settings=settings,
             log=log,
         )
-        # Those that were charged end as the journal decides, and the others as not found.
+        # Charged jobs end as the journal decides, the others as not found.
         spender.settle(lease)
         while waiting:
             waiting = spender.work(lease, waiting)

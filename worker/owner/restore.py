@@ -504,7 +504,7 @@ def _recovered_text(found: Recovered) -> str:
 
 def _listed(parts: Sequence[str]) -> str:
     more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-    # Whoever reads this has just run what the advice says.
+    # The reader has just run what the advice says.
     return "; ".join(part.removesuffix(ADVICE).rstrip(" .") for part in parts[:_SHOWN]) + more
 
 

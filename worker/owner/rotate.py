@@ -163,7 +163,7 @@ def rotate(
     rotation = _Rotation(request, settings, registry, log)
     with ExitStack() as held:
         if rotation.old.growth is not None:
-            # Nothing is appended or retired meanwhile.
+            # No append or retirement runs meanwhile.
             entry = present_entry(request.name, settings, registry)
             held.enter_context(registry.parts(entry).appending())
         return _rotated(rotation, progress, pause, clock)
@@ -315,7 +315,7 @@ class _Rotation:
         with self._journal.exclusive() as journal:
             self.new = replace(self.new, claims=claims_in_force(self.old, journal.state))
         self._check_facts()
-        # Nothing more is paid for on the old snapshot from here on.
+        # Nothing is paid on the old snapshot from here on.
         if not self._request.without_demand:
             self.new = replace(self.new, demand_of=demand_of(self.old, self._reader))
 
@@ -341,7 +341,7 @@ class _Rotation:
         if self._correction is None:
             return self._commit(lease, progress)
         before = self._registry.parts(self._registry.entry(self.old.name))
-        # Held before the journal names the snapshot, so nobody takes its parts for left ones.
+        # Held before the journal names the snapshot, so that nobody sweeps its parts.
         with self._registry.parts(self._entry).appending():
             found = self._commit(lease, progress)
         before.delete()

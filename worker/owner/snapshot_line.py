@@ -82,7 +82,7 @@ def attached_record(
     details: dict[str, str | int] = {
         **plain_facts(meta),
         "disjoint_from": " ".join(meta.disjoint_from),
-        # For a store that is restored from a backup and must be given them again.
+        # For a store that is restored from a backup and must get them again.
         "meta": meta.to_json(),
         "public_row": public_row(meta, snapshot),
         **snapshot.content.details(),

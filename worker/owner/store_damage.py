@@ -108,7 +108,7 @@ class Damage:
             try:
                 meta = self._reader.meta(name)
                 is_there = (name, meta.snapshot) in snapshots
-                # Also what was paid for, and the weights of answers.
+                # Also paid questions, and the weights of answers.
                 self._reader.changes(meta, Cursor(), shown_only=False)
             except (NotFoundError, StoreCorruptError):
                 is_there = False

@@ -132,7 +132,7 @@ def kept_so_far(
     """
     if people is None:
         return {}
-    # Appends alone come here: a worker that waits needs no readers of columns.
+    # Only appends come here: a waiting worker needs no readers of columns.
     from worker.coding.names import earlier_names
 
     sums = dict[bytes, int]()
@@ -218,7 +218,7 @@ class PartFolder:
         for record in _kept(sealed, retired):
             part = self._read(record)
             start = record.start if isinstance(record, Sealed) else record.before
-            # What a retirement leaves is chained with the last part that it stands for.
+            # The rest after a retirement is chained with the last part that it stands for.
             previous = before.get(start if isinstance(record, Sealed) else record.stop, "")
             fingerprint = part.fingerprint(self._domain, key=self._key, previous=previous)
             if fingerprint != record.fingerprint_hex or (part.start, part.stop) != (
@@ -232,7 +232,7 @@ class PartFolder:
     def _read(self, record: Sealed | Retired) -> Part:
         try:
             return _part_of_bytes((self._folder / record.file).read_bytes())
-        except Exception as exc:  # what a damaged archive raises is not documented
+        except Exception as exc:  # the errors of a damaged archive are not documented
             raise PrivateDataError(f"Part {record.file} is missing or cannot be read.") from exc
 
 

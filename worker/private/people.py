@@ -119,7 +119,7 @@ class GrowingPeople:
         """Add the persons of further records; PrivateDataError if the disk is full."""
         self._waiting.append(texts)
         self._n_waiting += len(texts)
-        # All known persons are gone through for each merge, so these become rarer as they grow.
+        # Each merge goes through all known persons, so merges become rarer as they grow.
         if self._n_waiting >= max(WORKER.people_records, len(self._known) // 2):
             self._merge()
 

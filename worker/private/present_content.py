@@ -244,7 +244,7 @@ def content_now(registry: Registry, entry: RegistryEntry) -> Content | None:
 
 def _still_as_attached(registry: Registry, entry: RegistryEntry) -> Snapshot:
     """The content of the file of a snapshot without a seal."""
-    # What reads files loads long, and a worker reads seals.
+    # Readers of files load slowly, and a worker reads seals.
     from worker.private.snapshot import read_snapshot
 
     found = read_snapshot(
@@ -292,7 +292,7 @@ def follow_parts(table: GrowingTable, snapshot: str, journal: Journal) -> None:
     try:
         table.follow(sealed, retired)
     except PrivateDataError:
-        # Nothing is held here, so files may have been retired while they were read.
+        # No lock is held here, so files may have been retired while they were read.
         if (now := _parts_now(snapshot, journal)) == (sealed, retired):
             raise
         table.follow(*now)

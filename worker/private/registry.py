@@ -223,7 +223,7 @@ class Registry:
 
     def _keep(self, entry: RegistryEntry, seal: NewSeal | None) -> None:
         if seal is not None:
-            # One that died before it was registered; the snapshot may be the same.
+            # One that died before its registration; the snapshot may be the same.
             self.seal_path(entry).unlink(missing_ok=True)
             seal.keep_as(self.seal_path(entry))
 

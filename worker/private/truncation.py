@@ -84,7 +84,7 @@ def ranked(person: str, texts: Sequence[bytes], key: bytes) -> list[int]:
     for at, text in enumerate(texts):
         number = seen.get(text, 0)
         seen[text] = number + 1
-        digest = of_person.copy()  # half the time of a new one
+        digest = of_person.copy()  # half the time of a new digest
         digest.update(text + number.to_bytes(8, "big"))
         digests.append((digest.digest(), at))
     return [at for _, at in sorted(digests)]

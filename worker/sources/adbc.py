@@ -133,7 +133,7 @@ def words(error: Exception) -> str:
     return f"cannot be read to its end ({status or type(error).__name__})."
 
 
-# Where there is no code: before the connection stands, and in the middle of a read.
+# Without a code: before the connection stands, and in the middle of a read.
 _TEXTS = {
     "authentication failed": "refuses the user or the password",
     "no password": "refuses the user or the password",

@@ -353,7 +353,7 @@ class CsvFolder:
     def batches(self, names: Sequence[str], days: Days | None) -> Iterator[pa.RecordBatch]:
         """All rows, file by file."""
         for file, values in zip(self._files, self._values, strict=True):
-            # A file is read by a column of its own, also where folders give all that is wanted.
+            # A file is read through one of its own columns, even if folders give all wanted ones.
             own = [name for name in names if name not in values] or [file.columns[0].name]
             for batch in file.batches(own, days):
                 columns = [_column(batch, name, values) for name in names]

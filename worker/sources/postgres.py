@@ -27,7 +27,7 @@ from worker.sources.source import (
 
 _NAME = "The database"
 _SETTINGS = (
-    # Neither what others write meanwhile is seen, nor can the owner's query write.
+    # Others' writes are not seen meanwhile, and the owner's query cannot write.
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
     "SET LOCAL DateStyle = 'ISO'",
     "SET LOCAL TimeZone = 'UTC'",
@@ -52,7 +52,7 @@ class PostgresTable:
     def n_rows(self) -> int | None:
         """The estimate of PostgreSQL's planner."""
         with no_values_in_errors(_NAME, words), self._connection.cursor() as cursor:
-            # What COPY does not take, which the driver uses for all else.
+            # COPY takes no EXPLAIN, and the driver uses it for everything else.
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute("EXPLAIN " + select(["1"], self._relation))
             first = str(cursor.fetchone()[0])

@@ -31,7 +31,7 @@ _SETTINGS = {
     # A scan must touch every record, so nothing may be left unread by what it holds.
     "spark.sql.parquet.filterPushdown": "false",
     "spark.sql.parquet.aggregatePushdown": "false",
-    # As every other source has it.
+    # As every other source does.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(WORKER.batch_records),
 }
@@ -53,7 +53,7 @@ def open_session(address: Address) -> Any:
     """
     options = dict(option.split("=", 1) for option in address.options)
     secret = {key: resolved(value, quoted=False) for key, value in options.items()}
-    # What its client says of each new try is told once, and in words, where it fails.
+    # Its client's word on each new try is told once, in our words, where it fails.
     warnings.filterwarnings("ignore", module=r"pyspark\.")
     # The workers of a Spark on this machine run the same Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -84,7 +84,7 @@ def _open_connect(where: str, options: Mapping[str, str]) -> Any:
     module = driver_module("pyspark.sql.connect.session", extra="spark")
     with no_values_in_errors(NAME, words):
         session = module.SparkSession.builder.remote(f"sc://{where}").create()
-        # As it is, it tries for ten minutes, also when this process ends.
+        # By default it tries for ten minutes, even when this process ends.
         policy = driver_module("pyspark.sql.connect.client.retries", extra="spark").DefaultPolicy
         session.client.set_retry_policies([policy(max_retries=WORKER.spark_retries)])
         for key, value in {**options, **_SETTINGS}.items():

@@ -85,7 +85,7 @@ def open_sqlite(address: Address) -> Iterator[SqliteTable]:
         connection = sqlite3.connect(name, uri=True, isolation_level=None)
     with closing(connection):
         with no_values_in_errors(_NAME, _words):
-            # One transaction: what others write meanwhile is not seen.
+            # One transaction: others' writes are not seen meanwhile.
             connection.execute("BEGIN")
         yield SqliteTable(connection, address)
 

@@ -191,7 +191,7 @@ class Live:
             if not isinstance(row, Measurement) or row.is_public or row.step != table.step:
                 continue
             cell = table.partition.cell_of(row.row)
-            # If a row was measured several times, its first measurement is the paired one.
+            # Of a row's several measurements the first is the paired one.
             if cell is None or cell in found:
                 continue
             home = self._home(row.row, row.step)

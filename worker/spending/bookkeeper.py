@@ -177,7 +177,7 @@ def _is_among(
 
 def _of_jobs(stored: StoredFacts, state: JournalState) -> Iterator[str]:
     known = state.reserved.keys() | state.burnt
-    # A job that is charged but not journalled yet is open, and is burnt at the next start.
+    # A charged job without a journal line is open, and is burnt at the next start.
     before = state.adopted_version or 0
     n_unknown = stored.n_jobs - len(known) - len(stored.open_jobs - known)
     if n_unknown != before:
@@ -214,7 +214,7 @@ class Bookkeeper:
         self._log = log
         self._accountants: dict[str, Accountant] = {}
         self._at_start: dict[str, list[str]] = {}
-        # By population: how the store differed when the group at hand was begun.
+        # By population: the store's differences when the present group began.
         self._differ: dict[str, list[str]] = {}
 
     def begin(self, population: str) -> None:
@@ -276,7 +276,7 @@ class Bookkeeper:
         """
         accountant, journal = self._accountant(population), self._journals[population]
         stored = StoredFacts.read(self._reader.client, population, with_jobs=with_jobs)
-        # The journal after the store: what was charged meanwhile is then in it.
+        # The journal after the store, so that charges made meanwhile are in it.
         with journal.exclusive():
             accountant.read()
             accounts = accountant.accounts

@@ -177,7 +177,7 @@ class Loop:
         self._consumer = presence.name if presence else f"unseen-{secrets.token_hex(8)}"
         self._stopping = stopping or threading.Event()
         self._waiting = waiting_for(settings, stopping=self._stopping, say=say)
-        # By population: the jobs that were taken and not worked on yet, oldest first.
+        # By population: the taken jobs that are not begun, oldest first.
         self._held: dict[str, list[Taken]] = {}
         self._last, self._in_hand = "", PlanInHand(settings, trusted.plans, log)
         self._next_claim = self._next_look = 0.0
@@ -291,7 +291,7 @@ class Loop:
             self._spender.settle(lease)
             left = self._spender.work(lease, group)
         except StoreUnavailableError:
-            # Nobody else has the first one: it is taken again once the store is found.
+            # Nobody else has the first one: it is taken again once the store is back.
             left = [replace(group[0], n_taken=group[0].n_taken + 1), *left]
             raise
         finally:
@@ -362,7 +362,7 @@ class Loop:
         self._reader = Store.open(self._settings, role="worker-reader")
         self._writer = SpendingStore.open(self._settings)
         for population in self._populations:
-            # Where the store died under us, the lease could not be given back.
+            # The store died, so the lease could not be given back.
             self._writer.give_back(population, self._consumer)
         self._spender = Spender(
             reader=self._reader,

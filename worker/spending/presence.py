@@ -36,7 +36,7 @@ class Presence:
         self.name = f"{self._host}-{os.getpid()}-{secrets.token_hex(4)}"
         self._path = folder / self.name
         self._descriptor: int | None = None
-        with contextlib.suppress(OSError):  # on a full disk it works without being seen
+        with contextlib.suppress(OSError):  # on a full disk the worker works without being seen
             self._descriptor = self._appear()
 
     def _appear(self) -> int:
@@ -80,7 +80,7 @@ class Presence:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
-            return  # another worker has just seen it off, or it left
+            return  # another worker has just seen it off, or it left by itself
         try:
             if _is_free(descriptor):
                 end(name)

@@ -186,7 +186,7 @@ class Spender:
         population = lease.population
         reserved = self._journals[population].state.reserved
         versions = {job: record.ledger_version for job, record in reserved.items()}
-        # Those that the journal has not were never drawn, so nothing follows them.
+        # Jobs without a journal line were never drawn, so nothing follows them.
         jobs = self._writer.open_reservations(population)
         for job in sorted(jobs, key=lambda job: versions.get(job, inf)):
             self.settle_job(lease, job)
@@ -223,7 +223,7 @@ class Spender:
             JournalError: the journal cannot be written; the jobs stay open likewise.
         """
         begun_ns = self._spans.now_ns()
-        # A job that was waiting for long may have been taken twice.
+        # A job that waited for long may have been taken twice.
         taken = list({one.job: one for one in taken}.values())
         found = self._reader.taken_jobs(lease.population, [one.job for one in taken])
         taken = [replace(one, trace=job.trace) for one, job in zip(taken, found, strict=True)]
@@ -245,7 +245,7 @@ class Spender:
         try:
             record = JobRecord.from_fields(taken.job, found.fields)
         except StoreCorruptError:
-            # Nobody knows any more what was asked. Other jobs shall not wait for this one.
+            # Nobody knows any more what the job asked. Other jobs must not wait for it.
             raise MeasurementError from None
         if record.state in ("done", "failed"):
             return Ended(taken, Outcome("done", "", "", 0, 0))
@@ -289,7 +289,7 @@ class Spender:
         try:
             return self._charged(lease, jobs)
         except (StaleVersionError, BudgetExhaustedError):
-            # The ledger moved on meanwhile, or one is refused for all: plan the first job anew.
+            # The ledger moved on meanwhile, or all are refused for one: plan the first job anew.
             self._needs.forget(lease.population)
         left = tuple(job.taken for job in jobs[1:])
         try:
@@ -314,7 +314,7 @@ class Spender:
         if drawn and drawn[0].reservation.second is not None:
             drawn = self._spends.go_on(lease, spends[0], drawn[0])
         if drawn and not self._spends.release(lease, drawn):
-            return {}  # Another worker took over, and burnt them.
+            return {}  # Another worker took over and burnt them.
         if len(drawn) < len(spends):
             self._spends.burn(lease, [one.taken.job for one in spends[len(drawn) :]])
         outcomes = self._spends.publish(lease, drawn) if drawn else []

@@ -75,7 +75,7 @@ def draw_in_two_stages(
     ]
     # Everything below follows from noisy counts.
     final = decided(reservation, domain, noisy)
-    # What a sample costs is proven for this noise.
+    # The cost of a sample is proven for this noise.
     return Drawn(
         final,
         draw_all(final.planned, private=private, live=live, entropy=entropy, law=LAPLACE),

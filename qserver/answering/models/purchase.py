@@ -55,7 +55,7 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
         InputError: the specification is wrong, or no table is worth a nano-epsilon, or data arrive
             over time, or the kind needs noise of another law.
     """
-    # Kinds load long: a process that is asked for no model does without.
+    # Kinds load slowly: only a process with requests for models loads them.
     from qserver.answering.models.kinds.registry import kind_of
 
     check_whole(replica.meta)
@@ -134,7 +134,7 @@ def second_tables(
     raises = _raises(
         replica, [(product_partition(domain.sizes, t.classes), t.epsilon, True) for t in found]
     )
-    # Rows that are cells of a table have paid nothing of it: the charge has no cells.
+    # Rows that are cells of a table paid no part of this charge, which has no cells.
     return tuple(replace(table, sources=()) for table in replica.holdings.raised(raises))
 
 
@@ -192,7 +192,7 @@ def sampled_plan(
         old = live.get(partition.key)
         paid = 0 if old is None else old.alpha_nano
         raises.append((partition, old, paid + sampled.alpha_nano))
-    # Rows that are cells of a table have paid nothing of it: the charge has no cells.
+    # Rows that are cells of a table paid no part of this charge, which has no cells.
     tables: tuple[PlannedTable, ...] = tuple(
         replace(table, sources=()) for table in holdings.raised(raises)
     )

@@ -421,7 +421,7 @@ class WorkloadRequest(RequestBody):
             InputError: a question is wrong; names its place.
             CapacityError: there are too many questions or terms, or a question is too large.
         """
-        # Counted before anything is parsed, which takes longer than to count.
+        # Counted before the parsing, which takes longer.
         if len(self.questions) > MAX_QUESTIONS:
             raise CapacityError(
                 f"A workload may have at most {MAX_QUESTIONS:,} questions, "
@@ -436,7 +436,7 @@ class WorkloadRequest(RequestBody):
                 if exc.name == "as_of":  # it is of all
                     raise
                 raise exc.under(f"questions[{i}]") from exc
-            # A short text may mean many terms: it ends before all are read.
+            # A short text may mean many terms: reading ends at the bound.
             check_terms(found)
         chosen = selection_of(self.selected_from)
         if chosen is not None and chosen.m < len(found):

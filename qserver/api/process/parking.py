@@ -221,7 +221,7 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
         try:
             sock, address = listener.accept()
         except OSError as exc:
-            # Another process was quicker, or the client left; else others must close files first.
+            # Another process was quicker, or the client left; else other files must close first.
             if exc.errno in (errno.EMFILE, errno.ENFILE):
                 time.sleep(_NO_FILES_S)
             return
@@ -277,7 +277,7 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
             conn.visit, conn.environ = Visit(), environ
         conn.environ[VISIT_KEY] = conn.visit
         body = conn.environ["wsgi.input"]
-        if isinstance(body, BytesIO):  # it was read in an earlier run
+        if isinstance(body, BytesIO):  # an earlier run has read it
             body.seek(0)
         with visiting(conn.visit):
             return self._app(conn.environ, start)

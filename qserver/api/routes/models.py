@@ -260,7 +260,7 @@ class ModelPriceViews(Views):
         asked = read_request(ModelQuestion)
         reply = ModelQuestionPriceBody.of(self._service.models.learnt(dataset, model))
         if asked.form() != "count":
-            # It costs nothing, and what it would be refused for it is refused for here.
+            # The price costs nothing; a refusal of the question is a refusal here.
             self._service.models.ask(dataset, model, asked.document())
             return json_reply(reply)
         query = self._service.parse(dataset, asked.count)

@@ -91,7 +91,7 @@ class _Keeping(Views):
     ) -> bytes | None:
         """The reply to an equal body, where nothing changed since and nothing was charged."""
         kept, key = cache.find(dataset, body), terms.idempotency
-        # Whoever waited for a job, or comes again under a key, is told what that cost.
+        # A caller that waited for a job, or repeats a key, is told what that cost.
         if kept is None or kept.version != state or is_second_run():
             return None
         return kept.payload if key is None or self._service.is_new(dataset, key) else None
@@ -185,7 +185,7 @@ class QuestionViews(_Keeping):
             return job_reply(found, terms.preference)
         made = AnswerBody.of(found, delta=self._service.delta(dataset))
         payload = made.model_dump_json().encode()
-        # Under a key it may be the answer of an older state.
+        # The answer to a repeated key may belong to an older state.
         is_new = terms.idempotency is None or _is_at(found, version)
         if is_new and _is_free(found):
             self._cache.keep(dataset, body, KeptAnswer(version, payload))

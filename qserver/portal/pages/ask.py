@@ -68,20 +68,20 @@ from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
 
-# Asks for a worker that lives, but does not wait for the answer.
+# Needs a live worker, but does not wait for the answer.
 NO_TIME_S = 1e-6
 # Quotients are measured in steps, and a page waits for one job alone.
 STEPS_WAIT_S = 5.0
-# The field of a job's address that says where it leads when it has looked.
+# The field of a job's address with the page to return to after a look.
 THEN, PRICE = "then", "price"
 PRICE_LATER = "part_price_later.html"
-# The field that the form of the page of SQL has, and the builder's has not.
+# The field that only the SQL page's form has.
 EDITOR_FIELD = "editor"
-# The field of an address that says how a table is drawn.
+# The field of an address that chooses a table's chart.
 CHART_FIELD = "chart"
 # A request line holds 8,190 bytes at most.
 _MAX_QUERY_PART = 6000
-# The kind of input that a browser has for the periods of a unit.
+# The browser's kind of input for the periods of a unit.
 _PICKERS = {"day": "date", "week": "week", "month": "month"}
 _TEXT_EXAMPLE = "SELECT {1}, COUNT(*) FROM {0} GROUP BY {1}"
 
@@ -151,7 +151,7 @@ class AskPages:
             quote = quote_of(self._service, dataset, question)
         except QServerError as exc:
             fault = self._fault(exc, dataset, question)
-            # What can be mended in the form is no failure of the request.
+            # A fault that the form can mend is no failure of the request.
             refused = 200 if isinstance(exc, InputError) else fault.status
             return make_response(page("part_fault.html", fault=fault), refused)
         part = page(
@@ -176,11 +176,11 @@ class AskPages:
             return make_response(priced)
         fields = question.encoded()
         is_short = len(fields) <= _MAX_QUERY_PART
-        # Where a refusal leads back to.
+        # The page behind a refusal.
         g.asked = Asked(dataset, fields) if is_short else None
         job = look_of(self._service, dataset, question, wait_s=STEPS_WAIT_S)
         if job is not None:
-            # The price that was shown is of what was known then: it is shown anew, and not paid.
+            # The shown price used the knowledge of then: it is shown again, and not paid.
             return to_job(job, fields, then=PRICE)
         left_at = steps_of(request, mark_of(fields))
         try:
@@ -192,7 +192,7 @@ class AskPages:
             if not is_short:
                 return make_response(self._answer_page(dataset, question, paid=found.charged_nano))
             response = redirect(f"/portal/datasets/{dataset}/answer?{fields}", 303)
-            # The page that it leads to spends nothing, but asking may just have.
+            # The next page spends nothing, but the asking may have.
             set_cookie(response, request, PAID_COOKIE, _payment(fields, found.charged_nano))
             set_cookie(response, request, STEPS_COOKIE, "")
             return response
@@ -441,7 +441,7 @@ def _quote_of_one(
     found = service.explain(dataset, one, by=g.caller.account)
     curve = worthwhile(found.curve, CurvePoint(length, found.price_nano))
     if asked.has_length:
-        # The slider sets the form's length, which does not count here.
+        # The slider sets the form's length, so that length does not count here.
         curve = [p for p in curve if p.length == length]
     free_from = inf if found.free is None else found.free.free_length
     stops = tuple(

@@ -24,7 +24,7 @@ from qserver.records.answer import DatasetStatus
 from qserver.records.history import HistoryRow, HistoryTable
 from qserver.service.service import Service
 
-# An attribute of more values is left out of the heat map.
+# The heat map leaves out an attribute of more values.
 _MOST_VALUES = 10_000
 
 
@@ -95,7 +95,7 @@ _PAGE_SIZE = 50
 _READ_AT_ONCE = 200
 _MAX_ID_DIGITS = 12
 _MAX_FIND = 200
-# An address of a page has room for so much.
+# The room for it in a page's address.
 _MOST_FIELDS = 6000
 _CONFIDENCE = 0.95
 # ln(1 / delta): the half-width of the interval at 95 percent is this many scales.

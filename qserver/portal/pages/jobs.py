@@ -39,7 +39,7 @@ from qserver.service.free_answers import AskedJob, Known
 from qserver.service.service import Service
 from qserver.text import LookedNumber
 
-# Questions of a workload that are named where there is one line for all.
+# How many questions of a workload one line names.
 _MOST_QUESTIONS = 3
 
 
@@ -101,7 +101,7 @@ class JobPages:
         """A job's progress, then its answer."""
         asked = self._service.insight.asked(job_id, g.caller)
         if "HX-Request" in request.headers and asked.status.state in ("done", "failed"):
-            # The whole page is another one now, with what remains in its head.
+            # The whole page changes now, and its head shows the budget left.
             return Response(status=204, headers={"HX-Refresh": "true"})
         if _has_looked(asked):
             return redirect(_behind(asked), 303)
@@ -128,7 +128,7 @@ class JobPages:
         )
         response = make_response(text)
         if asked.status.state == "failed":
-            # Under its old key the question would fail again, unasked.
+            # Under its old key the question would fail again, without being asked.
             set_cookie(response, request, STEPS_COOKIE, "")
         return response
 

@@ -27,7 +27,7 @@ from qserver.records.privacy.conversion import Shown
 from qserver.service.ledger import AuditEntry, AuditPage, SpendingReport
 from qserver.service.service import Service
 
-# Facts that every entry has, or that the words say already.
+# Facts of every entry, or those that the words state already.
 _LINK = frozenset({"kind", "at", "prev", "before"})
 _ACCOUNT = frozenset({"account created", "group let in", "token renewed", "token revoked"})
 

@@ -34,7 +34,7 @@ from qserver.service.datasets import SavedQuestion
 from qserver.service.service import Service
 from qserver.service.statements import Statements
 
-# Whether an older answer is known is tried for so many periods back.
+# How many earlier periods are tried for a known answer.
 _MOST_BACK = 4
 
 State = Literal["present", "earlier", "rough", "unknown", "refused", "looking"]
@@ -132,7 +132,7 @@ class SavedPages:
             if card.state in ("present", "earlier") and card.as_of != card.saved.as_of
         }
         if as_of:
-            # A page that only reads does not fail because nothing can be written.
+            # A page that only reads must not fail because a write fails.
             with contextlib.suppress(StoreError):
                 self._service.saved.seen(dataset, account, as_of)
 

@@ -96,7 +96,7 @@ class SignOnPages:
             return _refused("The provider's answer is not valid here. Begin again.")
         except AccessError as exc:
             return _refused(str(exc))
-        # A page of ours that goes on by itself: from another site no strict cookie would come.
+        # A page of ours that continues by itself: from another site no strict cookie would come.
         response = make_response(page("signed_on.html"))
         set_cookie(response, request, TOKEN_COOKIE, token)
         forget_browser(response)

@@ -31,7 +31,7 @@ from qserver.service.statement_answers import AnsweredCell, StatementAnswer, Sta
 from qserver.service.statements import Statements
 from qserver.text import group_texts
 
-# A panel of fewer lines says less than a row.
+# A panel of fewer lines shows less than a row.
 _LEAST_IN_PANELS = 2
 _PANELLED_GROUPS = 2
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -148,10 +148,10 @@ def charts_of(statement: Statement) -> list[Chart]:
             panels.append(Chart(f"bars-{place}", f"bars by {group}", panelled=place))
     bars = Chart("bars", "bars")
     if statement.course is not None:
-        # What follows the course of time is best seen as lines.
+        # Lines show a course over time best.
         lines.sort(key=lambda chart: chart.course != statement.course)
         return [*lines, bars, *panels]
-    # Of two groups one has a table for each value at once; of more a reader says which.
+    # With two groups, one gives a table for each value at once; with more, the reader chooses.
     return [*panels, bars, *lines] if len(groups) == _PANELLED_GROUPS else [bars, *panels, *lines]
 
 
@@ -443,7 +443,7 @@ def job_view(
     statements, dataset = Statements(service), asked_job.status.dataset
     heading, files = heading_of(statement), f"/portal/jobs/{asked_job.status.id}/answer"
     if has_steps(statement) and not statement.clauses.simultaneous:
-        # The job was one step of several: what all of them gave is shown.
+        # The job was one of several steps: the page shows all their answers.
         known = known_view(service, dataset, statement, query=query).answer
         charged = statements.charged_nano(dataset, idempotency) if idempotency else 0
         known = replace(known, charged_nano=max(charged, result.charged_nano))
@@ -458,11 +458,11 @@ def asks(statement: Statement, job: AnyAsked) -> bool:
 
 def _questions_of(statement: Statement, job: Question | Workload) -> StatementQuestions | None:
     """The statement's cells on the questions of a job; None if these differ."""
-    # Which questions there are, and their order, depend on the text alone.
+    # The text alone decides the questions and their order.
     several = {(i, k): (1.0,) * len(cell.queries) for i, k, cell in function_cells(statement)}
     questions = asked(statement, of_several=several)
     queries, of_job = ([q.query for q in one.questions] for one in (questions, job))
-    # But the counts that quantiles follow from depend on what was released.
+    # But the counts behind quantiles depend on releases.
     if queries != of_job and not are_counts([q for q in of_job if q not in queries], statement):
         return None
     return replace(questions, questions=job.questions)

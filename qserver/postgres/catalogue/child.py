@@ -59,7 +59,7 @@ def main(channel: socket.socket) -> None:
     connection.execute(parsed("SELECT 1").sql("duckdb")).fetchall()
     while fds := socket.recv_fds(channel, 1, 1)[1]:
         if os.fork() == 0:
-            # Whatever it does, it ends with the first process, and so with the port.
+            # Whatever it does, this process ends with the first one, and so with the port.
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             channel.close()
             answer(socket.socket(fileno=fds[0]), _Engine(connection))
@@ -107,7 +107,7 @@ class _Engine:
         except (MemoryError, duckdb.OutOfMemoryException, CapacityError, RecursionError):
             yield _error(TOO_LARGE, "The query of the catalogue takes too much memory.")
         except (duckdb.FatalException, duckdb.InternalException):
-            raise  # this database is of no more use
+            raise  # this database is of no further use
         except (duckdb.Error, QServerError, ParseError, TokenError, UnsupportedError) as exc:
             first = str(exc).split("\n", 1)[0][:160]
             said, _, of = first.partition(NOTHING)

@@ -132,7 +132,7 @@ class Catalogue:
                 return self._answered(request, names)
             finally:
                 if self._lane is _long:
-                    self.close()  # it cannot be made a quick one again
+                    self.close()  # the system cannot make it a quick one again
                 if self._lane is not None:
                     self._lane.leave()
 

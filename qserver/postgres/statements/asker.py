@@ -94,7 +94,7 @@ class Asker:
 
     def _run(self, dataset: str, text: Text, asked: Asked) -> Result:
         """The rows, after a wait; their charge counts for the connection."""
-        # Under a key the last answer says what the steps before it were charged.
+        # Under a key the last answer has the charges of the earlier steps.
         name = f"postgres {uuid.uuid4().hex}" if self.session.spends else ""
         call = Call(dataset, text, self.session, self.account, asked, name)
         key = self._key("rows", call)
@@ -139,7 +139,7 @@ class Asker:
                 return found
             with self.turns.paused():
                 self._wait(found, deadline)
-        # What is being measured may be charged later: it counts as if it had been.
+        # A running measurement may be charged later, so it counts as charged.
         self.session.spent_nano += self.session.left_nano or 0
         raise PostgresError(
             TOO_LATE, "The answer is still being measured.", hint="Send the statement again later."

@@ -123,7 +123,7 @@ class Answerer:
             sent, place, _ = self._bound(call, bare, literals, domain)
             return columns_of(self._parsed(call, sent, domain), call.session)
         except Exception as exc:
-            # Without its conditions it has places of its own.
+            # Without its conditions the text has other places.
             raise fault_of(exc, text=sent, place=place if bare is call.text else _nowhere) from exc
 
     def run(self, call: Call) -> Told | JobStatus:
@@ -162,7 +162,7 @@ class Answerer:
 
     def _found(self, call: Call, sent: str) -> Told | JobStatus:
         """The table of an answer, or the row of a price."""
-        # Nobody waits here, so there is as much time at the end as at the beginning.
+        # Nobody waits here, so the whole time is left at the end.
         statements, session = Statements(self.service, clock=lambda: 0.0), call.session
         spends, asking = session.spends, call.idempotency
         state = self.service.state(call.dataset)

@@ -151,7 +151,7 @@ def answer(pipe: Connection, niceness: int) -> None:
     os.nice(niceness)
     settings = Settings.from_environment()
     dictConfig(logging_config(settings.log_format))
-    # A look is waited for: it has this process, and ends with it.
+    # A look is waited for: it has this process to itself, and ends with it.
     store = open_store(settings)
     service = Service(
         store, settings, starting_s=STARTING_S, short_s=_LOOK_AT_HISTORY_S, most_laws=_MOST_LAWS

@@ -143,7 +143,7 @@ class Turns:
         """
         form = hash((method, _VALUES.sub("0", text[:LONG_TEXT])))
         took = self._took.get(form, lambda: deque(maxlen=_LAST))
-        # One that took longer than all others tells nothing: the processor may have been taken.
+        # An outlier tells nothing: other programs may have had the processor.
         known_s = sorted(took)[-2:][0] if took else 0.0
         seconds = known_s + len(text) * _CHARACTER_S
         lane = self.costly if seconds > _LITTLE_S else self.short if took else self.first
@@ -154,7 +154,7 @@ class Turns:
                 yield lane.process
             finally:
                 spent = _used_s(lane) - begun
-                took.append(spent if spent >= 0 else MOST_SECONDS)  # its process was ended
+                took.append(spent if spent >= 0 else MOST_SECONDS)  # the process was ended
                 lane.leave()
 
     def _number(self, seconds: float) -> float:

@@ -126,7 +126,7 @@ class SmoothNumbers:
                     for c in sorted({one.confidence for one in ones})
                 }
             known = [one for parts in found.values() for one in parts.known.values()]
-            # What is not known yet may be told by anything that is bought.
+            # Any purchase may tell an unknown number.
             self._read.drop((snapshot, ones))
             if all(row.is_zero or row.key in found[c].known for c, row in _rows(ones)):
                 kept = _Read(ref(replica.engine), since, version, known)

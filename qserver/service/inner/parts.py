@@ -54,7 +54,7 @@ class Parts:
         """The rest with the choices of the SELECTs."""
         asked = self.asked
         found = parse_statement(asked.text, self.domain, dataset=asked.name, chosen=chosen)
-        # Which numbers its WITHIN is for depends on the inner ones.
+        # The inner numbers decide which numbers WITHIN is for.
         return self._stricter(replace(found.measuring(asked.measure), inner=self.statement.inner))
 
     @property

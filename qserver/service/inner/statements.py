@@ -60,7 +60,7 @@ class InnerSelects:
             if not widest.has_lengths:
                 raise parts.unconfirmed()
             return self._explained(inner)
-        # Where a length is lacking, history answers all of it or nothing is spent.
+        # Without a length, history answers all of it or nothing is spent.
         may_spend = parts.asked.spends and widest.has_lengths
         sent = replace(parts, asked=replace(parts.asked, spends=may_spend))
         try:
@@ -83,9 +83,9 @@ class InnerSelects:
             found, step = self._known(one), f"choice {i + 1}"
             if isinstance(found, JobStatus):
                 return found
-            # What was asked under the key before says what it was charged.
+            # The answer under the earlier key has its charge.
             is_told = found is not None and is_told_beside(first, found)
-            # The same ones when it is sent again, so that it is free then.
+            # The same choices when the statement is sent again, so that it is free then.
             if (not is_told or self._was_asked(step)) and i < MOST_ASKED - 1:
                 asked = self._other(one, most, step)
                 if isinstance(asked, JobStatus):
@@ -110,7 +110,7 @@ class InnerSelects:
     def _most_each(self, told: Told, outer: Statement) -> int:
         """The most that the rest may cost for each choice, in nano-epsilon: as quoted."""
         samples = self._nano(self.parts.dearest())
-        # Without a charge for the choice its price is told for what it gives.
+        # Where the choice costs nothing, the price of the rest is known.
         known = 0 if told.charged_nano or not outer.rows else self._nano(outer)
         return max(samples, known, 1)
 

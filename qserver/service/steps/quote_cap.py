@@ -121,7 +121,7 @@ class CappedSteps:
             return step
         places, n_out = self._steps.open_places, 1
         while places:
-            # Groups apart cost what the dearest does: few have to go.
+            # Groups apart cost as much as the dearest: few have to go.
             self._steps.leave_out(places[:n_out])
             places, n_out = places[n_out:], 2 * n_out
             if self._steps.has_next and self._may(step := self._steps.next_step()):
@@ -170,7 +170,7 @@ class CappedSteps:
         """BudgetExhaustedError where the budget cannot pay the quote; it says what goes on."""
         left = self._service.dataset(self._name).remaining_nano
         if self._steps.is_one or self.quote.nano <= left:
-            return  # Refused as any other question, by the worker.
+            return  # The worker refuses it as any other question.
         refused = BudgetExhaustedError(price_nano=self.quote.nano, remaining_nano=left)
         refused.args = (f"{refused} {_ADVICE}",)
         explained = self._service.explain_workload(self._name, workload_of(self._at_most))

@@ -142,7 +142,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
             else:
                 found = next_widths(one.number, law).tolist()
                 clipped = tuple(map(max, found, self._at_most(place)))
-                # What is asked at most is asked first: that is what was quoted.
+                # The last half-widths are asked first, as the quote assumed.
                 found = clipped if _shortens(clipped, known.half_widths) else found
                 self._next[place] = tuple(
                     width if width < half * _SHORTER else half * ROOM
@@ -167,7 +167,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         if place not in self._most:
             number = self._asked[place].number
             fewest = self._begin[place].size_at_least / number.per_record
-            # A number that has nothing to do with how many records there are needs one.
+            # A number that does not depend on the count of records needs one.
             least = least_base(self._assuming, fewest) if number.least else 1.0
             self._most[place] = tuple(widths_at_most(number, least).tolist())
         return self._most[place]

@@ -321,7 +321,7 @@ class AofDigests:
 
     def note(self) -> None:
         """Write the digests of the present files; a missing file is forgotten."""
-        # A full disk stops the server's writes as well: then there is nothing new to note.
+        # A full disk stops the server's writes as well, so there is nothing new to note.
         with contextlib.suppress(OSError, ValueError):
             self._look_up()
             found = {name: self._read_on(name) for name in self._names}

@@ -75,7 +75,7 @@ class StoreDisk:
 
     def _tend_full(self, client: redis.Redis) -> str:
         if not self._is_told:
-            # The server notices it by a write, and acknowledges none from then on.
+            # The server notices a full disk by a write, and acknowledges none from then on.
             with contextlib.suppress(redis.ResponseError):
                 client.set(_PROBE_KEY, "0" * _PROBE_BYTES)
             self._is_told = True
@@ -313,7 +313,7 @@ class _Launch:
         except BaseException:
             _end_process(process, self.socket_folder.socket)
             raise
-        # Ended by a signal (memory, an operator) or before there was data: nothing to repair.
+        # A signal ended it (memory, an operator), or there was no data yet: nothing to repair.
         if process.returncode < 0 or last_increment(self.folder.data) is None:
             kind = StoreKilledError if process.returncode < 0 else StoreUnavailableError
             raise kind(
@@ -336,7 +336,7 @@ class _Launch:
                 stderr=log,
                 start_new_session=True,
                 pass_fds=(self.lock_fd,),
-                # A write past a limit on the size of files fails, as on a full disk, and kills not.
+                # A write past a limit on file sizes fails as on a full disk, and kills nothing.
                 restore_signals=False,
                 preexec_fn=functools.partial(end_with_parent, os.getpid()),
             )

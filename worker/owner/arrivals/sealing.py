@@ -263,7 +263,7 @@ class _Append:
             raise ConfigError("to", "be a period that is not sealed yet", name)
         before = sealed[at]
         if retired is not None and before.start < retired.stop:
-            # Its records, or those that decided what was kept, are erased: nothing to compare.
+            # Its records, or those that decided which ones to keep, are erased: nothing to compare.
             raise ConfigError("to", "be a period that was not retired", name)
         arrived, record = self._read(before.start, stop, sealed[:at])
         if not secrets.compare_digest(record.fingerprint_hex, before.fingerprint_hex):
@@ -505,7 +505,7 @@ class _Retirement:
     def run(self) -> RetiredPeriods:
         """Run the retirement; a repeated one only says so."""
         now = self._now
-        # What a retirement that died after its line left to be deleted.
+        # Files that a retirement left when it died after its line.
         self._folder.sweep(now.sealed, now.retired)
         if self._before <= now.n_retired:
             self._sealing.seal(now.meta, None, content=None)
@@ -515,7 +515,7 @@ class _Retirement:
         self._sealing.wait_for_minute()
         self._sealing.seal(now.meta, record, content=None)
         self._folder.sweep(now.sealed, record)
-        # A worker that runs looks at the registry, and forgets the records too.
+        # A running worker watches the registry, and forgets the records too.
         self._sealing.registry.put(self._entry)
         return self._done(self._before, again=False)
 

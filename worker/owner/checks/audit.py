@@ -67,7 +67,7 @@ def audit(registry: Registry, settings: Settings, *, file: Path | None = None) -
             checks.append(AuditCheck(f"journal of {name}", ok=False, text=str(exc)))
             continue
         checks.append(_of_charges(name, n_since, may_be_older=file is not None))
-        # A log that was exported earlier has earlier figures.
+        # A log of an earlier export has earlier figures.
         checks.append(_of_books(journal, name, None if n_since else ledgers.get(name)))
     return checks
 
@@ -95,7 +95,7 @@ def _n_charged_since(journal: Journal, charges: Sequence[str]) -> int:
             if isinstance(record, Reserved) and record.charges_digest:
                 ends.append(record.charges_digest)
             elif isinstance(record, Adopted):
-                ends[-1] = ""  # What was charged before is not in this journal.
+                ends[-1] = ""  # Earlier charges are not in this journal.
         unwritten = journal.state.burnt - journal.state.reserved.keys()
     known = list(charges)
     while known and json.loads(known[-1]).get("job") in unwritten:

@@ -111,7 +111,7 @@ def holding(
     Raises:
         BusyError: a worker held the population all the time.
     """
-    # What settles jobs loads the planner: an attach without periods does without.
+    # Settling jobs loads the planner: an attach without periods does without.
     from worker.spending.loop import Heartbeat
     from worker.spending.spend import Spender
 

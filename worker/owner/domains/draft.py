@@ -43,7 +43,7 @@ from worker.sources.address import Address, address_of
 from worker.sources.kinds import open_source
 from worker.sources.source import Column, check_columns, no_values_in_errors
 
-_MOST = 56  # leaves room for a number behind it
+_MOST = 56  # leaves room for a number after it
 
 
 def attribute_name(column: str, taken: Collection[str]) -> str:

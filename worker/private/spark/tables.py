@@ -196,7 +196,7 @@ class SparkTable:
         try:
             return within(WORKER.spark_job_s, lambda: rows_of(frame))
         except QServerError:
-            self.close()  # What is left of the session may be anything.
+            self.close()  # The rest of the session may be in any state.
             raise
 
 

@@ -59,7 +59,7 @@ class Checkpoints:
         if self._writing is not None and self._writing.is_alive():
             return
         self._kept_at[meta.snapshot] = n_entries
-        # What is saved does not change any more, so the next job need not wait for the disk.
+        # The saved state does not change any more, so the next job need not wait for the disk.
         folders = (self.own, shared_folder(self.settings.state_dir))
         write = partial(self._write, replica.saved, meta, folders)
         self._writing = Thread(target=write, name="checkpoint")
@@ -70,5 +70,5 @@ class Checkpoints:
             for folder in folders:
                 kept(saved, folder, meta, self.settings)
         except Exception:
-            # A start takes longer without it, and nothing else depends on it.
+            # A start takes longer without it; nothing else depends on it.
             self.log.exception("the checkpoint of snapshot %s was not written", meta.snapshot)

@@ -146,7 +146,7 @@ class PlanInHand:
     folder: CheckpointFolder | None = None
     log: logging.Logger = field(default_factory=lambda: logging.getLogger(__name__))
     clock: Callable[[], float] = time.monotonic
-    # By snapshot: a digest of what it was found for, and the plan; None where there is none.
+    # By snapshot: a digest of the plan's inputs, and the plan; None without one.
     _kept: dict[str, tuple[str, Reservation] | None] = field(default_factory=dict)
 
     def found(self, job: str, request: Request, replica: Replica) -> Reservation | None:

@@ -179,7 +179,7 @@ class GroupPlanner:
         counted = [r.row for r in reservation.rows]
         counted += [t.partition.inside for t in reservation.tables]
         if isinstance(table, GrowingTable) and not all(map(table.holds, counted)):
-            # A question that was not clipped to the sealed periods would be answered falsely.
+            # A question not clipped to the sealed periods would be answered falsely.
             raise MeasurementError
         check_law(reservation.planned, replica.meta.law)
         Live(replica.measurements).check(reservation.planned)

@@ -102,7 +102,7 @@ class Spends:
         if self._settings.replicas:
             # Without its replicas the store could not keep the charges: they would be burnt.
             self._writer.await_durable(own_writes=False)
-        check_witness(journal)  # One that is away, or says no, must not waste a charge.
+        check_witness(journal)  # A witness that is away, or refuses, must not waste a charge.
         charging = [Charging(one.reservation, one.entries.texts) for one in spends]
         self._writer.reserve(lease, charging, ledger_version=spends[0].ledger_version)
         self._writer.await_durable()
@@ -185,7 +185,7 @@ class Spends:
         ]
         with while_held(self._writer, lease, StoreCorruptError):
             outcomes = self._writer.publish(lease, publishings)
-        # A repeated publish wrote nothing itself, so it must wait for the writes of others.
+        # A repeated publish wrote nothing itself, so it must wait for others' writes.
         self._writer.await_durable(own_writes=set(outcomes) == {"published"})
         return outcomes
 
@@ -265,7 +265,7 @@ def rehearse(reservation: Reservation, replica: Replica) -> Rehearsed:
     Raises:
         Exception: any fault that would come up after the charge.
     """
-    # A worker that takes over reads all of this back.
+    # A worker that takes over reads all of this again.
     reservation = Reservation.from_json(reservation.to_json())
     _check_charges(reservation, replica)
     drawn = _made_up(reservation, replica)

@@ -248,7 +248,7 @@ class MarginalsKind:
         """The effort to measure and make the model; see WeighedKind."""
         plain = json.loads(specification)
         if plain["selection"] == "merged":
-            # What it buys in the end is not known yet, and is smaller.
+            # The tables to buy are not known yet; they are smaller.
             bought = [*bought, *read_scopes(plain["marginals"], domain)]
         tables = [m for m in measurements if isinstance(m, TableMeasurement)]
         held = [tuple(p.axis for p in m.partition.axes) for m in tables]

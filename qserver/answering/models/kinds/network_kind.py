@@ -101,11 +101,11 @@ def _own_variance(
 def _summed(table: NoisyTable, scope: Scope, structure: Structure) -> NoisyTable:
     gone = tuple(k for k, i in enumerate(table.scope) if i not in scope)
     summed = n_cells([table.scope[k] for k in gone], structure.sizes)
-    # Sums of independent noise: exact in variance, which is all that is read of it.
+    # Sums of independent noise: exact in variance, and only the variance is read.
     return NoisyTable(scope, table.scale * summed**0.5, table.values.sum(axis=gone))
 
 
-# All tables of the sample have one price, and nothing that follows depends on which.
+# All tables of the sample have one price, and nothing later depends on which one.
 _EVEN = StageOneBudget(epsilon=1.0, nominal=1.0, rate=SAMPLING_RATE)
 
 

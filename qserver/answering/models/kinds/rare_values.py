@@ -128,7 +128,7 @@ def _runs(counts: FloatArray, least: float) -> IndexArray:
         if total >= least:
             now, total = now + 1, 0.0
     if now > 1:
-        return np.minimum(found, now - 1)  # A rare last run joins the one before.
+        return np.minimum(found, now - 1)  # A rare last run joins the previous one.
     ends = np.arange(len(counts)) >= max(1, int(counts.argmax()))
     return np.asarray(ends, dtype=np.intp)
 
