@@ -1,4 +1,4 @@
-"""Consistent answers: those of the non-negative table nearest to a workload's unbiased answers.
+"""Consistent answers of the non-negative table nearest to a workload's unbiased answers.
 
 It only post-processes released answers: questions, estimates and intervals of a reply, and the
 total if that is public. So it costs nothing, and anyone could do it.

@@ -270,6 +270,6 @@ def tails(patience: Patience, call: Call, *, points: int) -> Flow[Reply]:
 
 
 def _tail(call: Call, threshold: float) -> Mapping[str, Any]:
-    """The question of a price as that of a probability."""
+    """The question of a price, asked as a probability."""
     kept = {k: v for k, v in (call.document or {}).items() if k not in ("length", "confidence")}
     return {**kept, "at_least": threshold}

@@ -303,7 +303,7 @@ class _Frame:
 
     @property
     def x_ticks(self) -> tuple[Tick, ...]:
-        """Names of periods, evenly apart."""
+        """Names of periods at even distances."""
         step = -(-len(self.names) // _MOST_TICKS)
         return tuple(
             Tick(self.x(self.first + i), _short(name), bool(i % (step * _ON_A_PHONE)))

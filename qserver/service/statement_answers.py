@@ -280,7 +280,7 @@ def _with_rank_columns(statement: Statement) -> Callable[[Row], Row]:
     """A function that gives a row cells for its ranks: the numbers that rank it."""
     return lambda row: replace(
         row,
-        cells=(*row.cells, *(_without_binning(row.cells[r.column]) for r in statement.ranks)),
+        cells=(*row.cells, *(replace(row.cells[r.column], binning=None) for r in statement.ranks)),
     )
 
 
@@ -288,11 +288,6 @@ def _with_rank_exactness(statement: Statement) -> tuple[Exactness, ...]:
     """The exactness of each column; a rank has that of its number."""
     own = statement.exactness
     return (*own, *(own[rank.column] for rank in statement.ranks)) if own else own
-
-
-def _without_binning(cell: Cell) -> Cell:
-    """A cell whose value bins do not hide."""
-    return replace(cell, binning=None)
 
 
 def _rounded(cell: AnsweredCell, digits: Rounding | None) -> AnsweredCell:

@@ -506,7 +506,7 @@ class JournalLine:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """The record, or those of its group."""
+        """The line's record, or the records of its group."""
         return self.record.records if isinstance(self.record, Group) else (self.record,)
 
 

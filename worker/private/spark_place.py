@@ -81,7 +81,7 @@ class SparkCodes:
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> SparkCodes:
-        """What `to_plain` wrote."""
+        """The place that `to_plain` wrote."""
         place = SparkPlace(plain["folder"], plain["slot_s"])
         rest = {name: plain[name] for name in ("source", "name", "salt", "check")}
         return cls(options=tuple(plain["options"]), place=place, **rest)

@@ -61,7 +61,7 @@ def TimestampFromTicks(ticks: float) -> datetime:  # noqa: N802
 
 
 def bound(text: str, values: Sequence[Any] | None) -> str:
-    """The statement with a literal in place of each `?`; as it is where `values` is None.
+    """The statement with a literal in place of each `?`; unchanged if `values` is None.
 
     Raises:
         ProgrammingError: there are more values than places, or fewer.

@@ -101,7 +101,7 @@ FROM cells
 
 @dataclass
 class Seen:
-    """What was seen of a column; private.
+    """The findings on a column; private.
 
     Args:
         texts: its values, at most one more than a draft shows.
@@ -141,7 +141,7 @@ class Seen:
 
 
 def seen_in(source: Source, names: Sequence[str]) -> dict[str, Seen]:
-    """What the columns of a source hold, by a full read.
+    """The findings on the columns of a source, by a full read.
 
     Raises:
         PrivateDataError: the read fails; no value is in the message.
