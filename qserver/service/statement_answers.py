@@ -125,8 +125,8 @@ class StatementExplanation(Priced):
 
     @property
     def of_whole_table(self) -> bool:
-        """Whether HAVING, ORDER BY or LIMIT choose among released numbers. Price and `free` are
-        then the whole table's."""
+        """Whether HAVING, ORDER BY or LIMIT choose among released numbers; price and `free` are
+        then those of the whole table."""
         return self.asked.statement.shape != PLAIN
 
 
