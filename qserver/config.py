@@ -167,7 +167,7 @@ class Settings:
 
     @property
     def store_url(self) -> str:
-        """`redis_url`, or the address of whatever embedded store runs on `state_dir`."""
+        """`redis_url`, or the address of the embedded store that runs on `state_dir`."""
         return self.redis_url or f"state://{quote(str(self.state_dir.absolute()))}"
 
     def to_environment(self) -> dict[str, str]:

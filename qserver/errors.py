@@ -211,7 +211,7 @@ class BudgetExhaustedError(QServerError):
 
     def __init__(self, *, price_nano: int, remaining_nano: int) -> None:
         self.price_nano, self.remaining_nano = price_nano, remaining_nano
-        # The best interval that costs nothing, or None; of a workload a tuple of these.
+        # The best free interval, or None; for a workload a tuple of these.
         self.free: Any = None
         super().__init__(
             f"The answer costs {cost_text(price_nano / 1e9)} epsilon and "
@@ -318,7 +318,7 @@ class IdempotencyError(QServerError):
 
 
 class StoreError(QServerError):
-    """Redis did not do what was asked; nothing was answered."""
+    """Redis did not do its work; nothing was answered."""
 
     code = "store_error"
 
@@ -354,7 +354,7 @@ class StoreBehindError(StoreError):
 
 
 class StoreCorruptError(StoreError):
-    """The store's data are not as they were written; its files may not even load."""
+    """The store's data differ from what was written; its files may not even load."""
 
     code = "store_corrupt"
 
@@ -408,7 +408,7 @@ class PrivateDataError(WorkerError):
 
 
 class MeasurementError(WorkerError):
-    """A measurement failed. The public text is constant, whatever the cause."""
+    """A measurement failed. The public text is constant, for every cause."""
 
     code = "measurement_failed"
 
@@ -424,7 +424,7 @@ class UnanswerableError(WorkerError):
 
 
 class ClosedError(WorkerError):
-    """The population came from a backup, and nothing tells what was drawn since."""
+    """The population came from a backup, and nothing tells what was drawn since then."""
 
     code = "population_closed"
     usual = (

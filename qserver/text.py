@@ -94,7 +94,7 @@ def part_text(part: float) -> str:
 
 
 def at_delta(delta: float | Fraction | None) -> str:
-    """What is said once behind amounts of epsilon: ` at delta 1e-09`; '' under pure privacy."""
+    """The unit behind amounts of epsilon, stated once: ` at delta 1e-09`; '' under pure privacy."""
     return "" if delta is None else f" at delta {float(delta):g}"
 
 
@@ -103,7 +103,7 @@ ADDS_NOTHING = "adds nothing to the largest loss"
 
 
 def most_text(price: float, most: float | None) -> str:
-    """What an answer may cost beyond its price, as the end of a sentence; '' for nothing."""
+    """The most that an answer may cost beyond its price, to end a sentence; '' for nothing."""
     if most is None or most <= price:
         return ""
     return f", up to {cost_text(most)} where released answers disagree"
@@ -209,7 +209,7 @@ def looking_text(numbers: Sequence[LookedNumber], *, n: int) -> str:
 
 
 def law_text(law: str, *, error: float, disagreements: int) -> str:
-    """What an interval or a probability is a statement of, with its numerical error.
+    """The law of an interval or a probability, with its numerical error.
 
     '' where it is the posterior, right to ten digits, and nothing disagrees.
 
@@ -227,7 +227,7 @@ def law_text(law: str, *, error: float, disagreements: int) -> str:
 
 
 def laws_text(laws: Sequence[str], *, error: float, disagreements: int) -> str:
-    """What the intervals of a table are statements of, in one line; '' where nothing disagrees.
+    """The laws of a table's intervals, in one line; '' where nothing disagrees.
 
     Args:
         laws: of its numbers: `posterior`, `estimator` or `exact`.
@@ -295,7 +295,7 @@ def _rounded(value: float, unit: Decimal, rounding: str) -> str:
 
 
 def _n_decimals(text: str) -> int | None:
-    """How many decimals the text of a number has; None where it is none."""
+    """The number of decimals in a number's text; None for no number."""
     found = _NUMBER.fullmatch(text)
     return None if found is None else len(found[1] or "")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-# Before numpy loads: several BLAS threads cost more than they give on small matrices.
+# Before numpy loads: several BLAS threads cost more than they gain on small matrices.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -84,12 +84,12 @@ class _Done:
 
     @classmethod
     def of_checks(cls, found: Sequence[Any], of: Callable[[Any], str]) -> _Done:
-        """Findings that are `ok` or not, each with its `text`; `of` says what it is about."""
+        """The outcome of findings, each `ok` or not with its `text`; `of` names their subject."""
         lines = [f"{'ok  ' if f.ok else 'FAIL'} {of(f)}: {f.text}" for f in found]
         return cls(found, lines, 0 if all(f.ok for f in found) else 1)
 
     def show(self, *, as_json: bool) -> int:
-        """Print it; the command's exit code."""
+        """Print the outcome; returns the command's exit code."""
         found, words = self.found, self.words
         if not as_json:
             text = words if isinstance(words, str) else "\n".join(words)
@@ -106,26 +106,26 @@ def _plain(found: Any) -> Any:
 
 
 class _Run:
-    """One run of a command: what was typed, and what commands have in common."""
+    """One run of a command: its arguments, and what commands share."""
 
     def __init__(self, arguments: argparse.Namespace, settings: Settings) -> None:
         self.arguments, self.settings = arguments, settings
 
     def end(self) -> int:
-        """Run it to its end; the exit code."""
+        """Run the command to its end; returns the exit code."""
         done = _CALLS[self.arguments.command](self.arguments, self)
         return done.show(as_json=self.arguments.json) if isinstance(done, _Done) else done
 
     @cached_property
     def registry(self) -> Registry:
-        """The worker's folder, with the witness that the settings name."""
+        """The worker's folder, with the settings' witness."""
         from worker.private.registry import Registry
 
         return Registry(self.settings.state_dir, witness=self.witness)
 
     @property
     def witness(self) -> WitnessSettings | None:
-        """The witness that the settings name."""
+        """The witness of the settings."""
         from worker.journal.witness import WitnessSettings
 
         required = self.settings.witness_need == "required"
@@ -139,11 +139,11 @@ class _Run:
 
     @property
     def owned(self) -> dict[str, Any]:
-        """What every change by the owner needs."""
+        """The needs of every change by the owner."""
         return {"settings": self.settings, "registry": self.registry}
 
     def asked(self, kind: type[T], **more: object) -> T:
-        """A request: its fields are options of the same name, unless they are given here."""
+        """A request: its fields are options of the same name, unless given here."""
         made: Any = kind
         given = vars(self.arguments)
         names = [item.name for item in fields(made) if item.name in given]

@@ -47,7 +47,7 @@ class Loaded:
 
 
 class AttachedData:
-    """The attached data of a worker. The registry tells when a dataset was rotated.
+    """The attached data of a worker. The registry tells when a dataset is rotated.
 
     A dataset is refused if its seal cannot be read, or is not what was attached. Questions on it
     then fail with the constant public code before anything is charged. What an earlier version
@@ -65,11 +65,11 @@ class AttachedData:
         self._mark: object = None
 
     def load(self) -> Loaded:
-        """Read the new datasets, and forget those that are not attached any more.
+        """Read new datasets, and forget detached ones.
 
         Journals stay open, so that the open jobs of a population can be settled.
         """
-        # The mark first: a change while files are read is then seen at the next call.
+        # The mark first: the next call then sees a change made during this reading.
         self._mark = self._registry.mark()
         tables: dict[str, Tables] = {}
         refused: list[str] = []
@@ -94,7 +94,7 @@ class AttachedData:
         return Loaded(trusted, tuple(refused))
 
     def news(self) -> Trusted | None:
-        """The attached data if the registry changed since it was read; else None."""
+        """The attached data if the registry changed since its last reading; else None."""
         if self._registry.mark() == self._mark:
             return None
         loaded = self.load()
@@ -102,13 +102,13 @@ class AttachedData:
         return loaded.trusted
 
     def _followed(self, entry: RegistryEntry) -> Tables | None:
-        """The table in memory, without records that were erased meanwhile; None for none."""
+        """The table in memory, without records erased meanwhile; None for none."""
         found = self._tables.get(entry.snapshot)
         if isinstance(found, GrowingTable):
             try:
                 follow_parts(found, entry.snapshot, self._journals[entry.population])
             except PrivateDataError:
-                return None  # read anew, which says why it cannot be
+                return None  # read again, which tells why it cannot be
         return found
 
     def _read(self, entry: RegistryEntry) -> Tables | None:
@@ -134,7 +134,7 @@ def run(
     say: Callable[[str], None],
     waits: bool = False,
 ) -> int:
-    """Returns the exit status after SIGTERM or SIGINT; 1 if none of the data can be served.
+    """Returns the exit status after SIGTERM or SIGINT; 1 if no data can be served.
 
     Args:
         waits: for the first dataset, where none is attached yet.
@@ -172,7 +172,7 @@ def _run_until_full(
     log: logging.Logger,
     say: Callable[[str], None],
 ) -> int | None:
-    """As `run`; None once the journals' disk was full and has room again."""
+    """As `run`; None once the journals' full disk has room again."""
     presence = Presence(registry.folder / "living")
     try:
         status = _work(settings, registry, stopping, presence=presence, log=log, say=say)
@@ -187,7 +187,7 @@ def _run_until_full(
 def _wait_for_room(
     folder: Path, stopping: threading.Event, say: Callable[[str], None]
 ) -> int | None:
-    """None once there is room; 0 if asked to stop before."""
+    """None once there is room; 0 if asked to stop first."""
     found = Waiting(f"room on the disk of {folder}", stopping, say).until_found(
         lambda: _room_in(folder),
         passing=(JournalFullError,),
@@ -197,7 +197,7 @@ def _wait_for_room(
 
 
 def _room_in(folder: Path) -> bool:
-    """True if a journal can grow there.
+    """True if a journal can grow in this folder.
 
     Raises:
         JournalFullError: the disk is full.

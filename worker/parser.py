@@ -1,4 +1,4 @@
-"""The owner's commands in one table: names, help, and the arguments of each, every one said once.
+"""The owner's commands in one table: names, help, and arguments, each stated once.
 
 An argument is written as usage shows it. `--to PERIOD` takes a value, whose word says how it is
 read; `--empty` takes none. `FILE...` may be repeated, `[FILE]` left out, and `!` must be there.
@@ -25,7 +25,7 @@ Arguments = Mapping[str, str | Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Command:
-    """One command: its line in the list of all, its own help, its arguments, its own commands."""
+    """One command: its line in the list of all, its own help, arguments and commands."""
 
     brief: str
     about: str = ""
@@ -61,7 +61,7 @@ _USUAL = {
 
 
 def _source(what: str, must: str = "!") -> Arguments:
-    """Where data lie; `what` they are for, as the help says it."""
+    """Where data lie; `what` they are for, in the help's words."""
     uri = {"--source URI": f"{what}: {_SOURCE}", "--data PATH": "the same, for a file or a folder"}
     return {f"source{must}": uri, **_WITHIN_SOURCE}
 
@@ -400,7 +400,7 @@ def _add_arguments(arguments: Arguments, to: argparse._ActionsContainer) -> None
 
 
 def _read_as(flag: str, unit: str, about: str, *, must: bool) -> dict[str, Any]:
-    """What argparse is told of an argument."""
+    """The arguments of argparse for an argument."""
     word, shown, is_option = flag.strip("-"), unit.strip("[.]"), flag[0] == "-"
     found: dict[str, Any] = {"help": _one_line(about), "metavar": shown or None}
     if word in _CHOICES:

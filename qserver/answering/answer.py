@@ -34,7 +34,7 @@ from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement
 
 
 def period_retired(plan: Plan, replica: Replica) -> PeriodRetiredError | None:
-    """Why a plan cannot be carried out: it measures retired periods; None if it does not.
+    """The refusal of a plan that measures retired periods; None if it measures none.
 
     The caller adds the free interval.
     """
@@ -133,7 +133,7 @@ def answer_from(
 
 
 def as_read(question: Question, estimate: RowEstimate, stated: Stated) -> AsRead:
-    """The posterior of the query as the question wants it read, in the query's units.
+    """The posterior of the query, read as the question asks, in the query's units.
 
     Args:
         stated: the posterior of the row.
@@ -146,7 +146,7 @@ def as_read(question: Question, estimate: RowEstimate, stated: Stated) -> AsRead
 
 
 def _as_chosen(question: Question, found: Statement) -> Selection | None:
-    """The choice that the question came of, and whose interval holds by what is known."""
+    """The choice behind the question, and whose interval holds by what is known."""
     selection = question.looking.selected_from
     if selection is None:
         return None
@@ -157,7 +157,7 @@ def _as_chosen(question: Question, found: Statement) -> Selection | None:
 
 
 def _stated(found: AsRead, question: Question) -> CredibleInterval:
-    """The interval that holds for the question after what its asker had looked at."""
+    """The interval that holds after everything that the asker looked at."""
     known, selection = found.posterior, _as_chosen(question, found.statement)
     if selection is None or isinstance(known, CutPosterior):
         return known.interval(question.confidence)
@@ -165,7 +165,7 @@ def _stated(found: AsRead, question: Question) -> CredibleInterval:
 
 
 def offer_from(query: Primitive, estimate: RowEstimate, *, confidence: float) -> Offer | None:
-    """The shortest interval that costs nothing, if it is finite.
+    """The shortest free interval, if finite.
 
     It is that of the estimate's error, which is what free and price go by: a question of this
     length is free, and its answer is the posterior.
@@ -183,7 +183,7 @@ Refusal = BudgetExhaustedError | DisclosureGuardError | ClaimGuardError | Period
 
 
 def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
-    """Why a plan on the replica's state must be refused; None if it may be carried out.
+    """The reason to refuse a plan on the replica's state; None if it may be carried out.
 
     The caller adds the free interval. A plan that raises no loss above the present maximum is
     refused only for a claim, or if it measures periods whose records are erased.
@@ -203,7 +203,7 @@ def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
             allowed_nano=shown.nano(guard),
             cap=cap or 0.0,
         )
-    # A plan without a price may still tell more of a claim: it charges cells that lost little.
+    # A free plan may still tell more of a claim: it charges cells that lost little.
     return _claim_refusal(replica.lifted(plan))
 
 
@@ -223,7 +223,7 @@ def _claim_refusal(found: Lifted | None) -> ClaimGuardError | None:
 def offer(
     question: Question, estimate: RowEstimate | None, engine: InferenceEngine | None = None
 ) -> Offer | None:
-    """What history says of a question without a charge, if it says anything finite.
+    """The free interval of history for a question, if finite.
 
     Args:
         engine: knows the posterior; None for the law of the estimate's error.
@@ -244,7 +244,7 @@ def offer(
 
 
 def with_ends(replica: Replica, asked: Question | Workload) -> Question | Workload:
-    """The request with the ends of its prior, if it is one question that has one.
+    """The request with the ends of its prior, if it is one question with a prior.
 
     Raises:
         InputError: the prior says nothing true of the query or of the dataset.
@@ -257,7 +257,7 @@ def with_ends(replica: Replica, asked: Question | Workload) -> Question | Worklo
 
 
 def reading_on(replica: Replica, row: Primitive, reading: Reading) -> Reading:
-    """The reading with the ends of its prior; raises as `with_ends` does."""
+    """The reading with the ends of its prior; raises as `with_ends`."""
     check_method(replica, reading)
     prior = reading.prior
     needs_total = prior is not None and prior.kind == "known-total"
@@ -265,14 +265,14 @@ def reading_on(replica: Replica, row: Primitive, reading: Reading) -> Reading:
 
 
 def check_method(replica: Replica, reading: Reading) -> None:
-    """Raise InputError for a method that sums Laplace variables, where the noise is Gaussian."""
+    """Raise InputError for a method that sums Laplace variables if the noise is Gaussian."""
     if reading.method != "auto" and replica.meta.law.is_additive:
         why = "the noise of this dataset is Gaussian, and the law of an error is normal exactly"
         raise InputError("method", f"be auto: {why}", reading.method)
 
 
 def known_total(replica: Replica) -> int | None:
-    """The number of records where that is public."""
+    """The number of records where public."""
     total = primitive(total_query(replica.meta.domain.sizes))
     found = replica.engine.estimate(total, confidence=PUBLIC_CONFIDENCE)
     if found is None:
@@ -292,7 +292,7 @@ def public_total(known: Offer | None) -> int | None:
 
 
 def most_records(replica: Replica) -> float:
-    """How many records there can be: by what was released of their number, or by the public cap."""
+    """The most records possible, by releases of their number or by the public cap."""
     total = primitive(total_query(replica.meta.domain.sizes))
     found = replica.engine.estimate(total, confidence=PUBLIC_CONFIDENCE)
     cap = float(replica.meta.most_records)

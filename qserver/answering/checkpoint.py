@@ -51,7 +51,7 @@ _ROOMS = (
 
 @cache
 def code_version() -> str:
-    """The digest."""
+    """The digest of the code."""
     found = hashlib.sha256(f"numpy {np.__version__} scipy {version('scipy')}".encode())
     root = Path(__file__).parents[1]
     for room in _ROOMS:
@@ -67,11 +67,11 @@ _TYPES = frozenset(["<f8", "<i8", "<i4", "|u1", "|b1", "|S32"])
 
 
 class CheckpointError(Exception):
-    """A file is no checkpoint, or it was changed. It is never shown to a user."""
+    """A file is no checkpoint, or it was changed. Users never see this error."""
 
 
 def parts_of(state: State) -> Iterator[bytes | memoryview]:
-    """The file's bytes but for the seal."""
+    """The file's bytes without the seal."""
     arrays = {name: np.require(a, requirements=["C"]) for name, a in state.arrays.items()}
     index: dict[str, list[object]] = {}
     place = 0
@@ -96,7 +96,7 @@ class Seal:
         self._digest: Any = hmac.new(key, digestmod="sha256") if key else hashlib.sha256()
 
     def update(self, part: bytes | memoryview) -> None:
-        """Take in the next bytes."""
+        """Add the next bytes."""
         self._digest.update(part)
 
     @property
@@ -107,7 +107,7 @@ class Seal:
 
 
 def state_of(mapped: mmap.mmap | bytes, *, key: bytes = b"") -> State:
-    """The state in a file's bytes. Arrays are views of them, for reading only.
+    """The state in a file's bytes. Arrays are read-only views of them.
 
     Raises:
         CheckpointError: it was not written so, or not with this key.
@@ -162,7 +162,7 @@ class CheckpointFolder:
     key: bytes = b""
 
     def load(self, snapshot: str) -> State | None:
-        """The newest checkpoint of a snapshot, mapped into memory; None if there is none.
+        """The newest checkpoint of a snapshot, mapped into memory; None without one.
 
         Raises:
             CheckpointError: it is damaged, or another's.
@@ -180,7 +180,7 @@ class CheckpointFolder:
         return state_of(mapped, key=self.key)
 
     def keep(self, snapshot: str, name: str, state: State) -> None:
-        """Write a checkpoint, durable before it takes the place of the one before.
+        """Write a checkpoint, durable before it replaces the previous one.
 
         Args:
             name: of what it was made from; letters and digits.
@@ -193,7 +193,7 @@ class CheckpointFolder:
         if shutil.disk_usage(self.path).free < _ROOM * size:
             raise OSError(errno.ENOSPC, "too little room beside a checkpoint", str(self.path))
         path = self.path / f"{_folder_name(snapshot)}-{name}{_SUFFIX}"
-        # Two workers of one folder may write the same one.
+        # Two workers of one folder may write the same checkpoint.
         aside = path.with_suffix(f".{os.getpid()}.new")
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
@@ -209,13 +209,13 @@ class CheckpointFolder:
         finally:
             aside.unlink(missing_ok=True)
         self._sync()
-        # Older ones, and what a death left half written.
+        # Older checkpoints, and halves that a death left.
         for old in self.path.glob(f"{_folder_name(snapshot)}-*"):
             if old != path:
                 old.unlink(missing_ok=True)
 
     def _files(self, snapshot: str) -> list[Path]:
-        """The files of a snapshot, the newest first. A death between two leaves two."""
+        """The files of a snapshot, newest first. A death between two steps leaves two."""
         found = list(self.path.glob(f"{_folder_name(snapshot)}-*{_SUFFIX}"))
         return sorted(found, key=lambda p: p.stat().st_mtime_ns, reverse=True)
 
@@ -228,7 +228,7 @@ class CheckpointFolder:
 
 
 def shared_folder(state_dir: Path) -> CheckpointFolder:
-    """The copies that HTTP processes read: those of the same user with the same state folder."""
+    """The copies that HTTP processes read: of the same user with the same state folder."""
     return CheckpointFolder(state_dir / "checkpoints")
 
 
@@ -246,7 +246,7 @@ _log = logging.getLogger("qserver.checkpoint")
 
 @dataclass(frozen=True)
 class Saved:
-    """What a checkpoint keeps.
+    """The content of a checkpoint.
 
     Args:
         cursor: the position in the store's lists up to which everything is in it.
@@ -258,7 +258,7 @@ class Saved:
 
 
 def kept(saved: Saved, folder: CheckpointFolder, meta: DatasetMeta, settings: Settings) -> None:
-    """Write a checkpoint; OSError if that is impossible."""
+    """Write a checkpoint; OSError if impossible."""
     cursor = asdict(saved.cursor)
     name = name_of({k: cursor[k] for k in ("head", "charges_head", "paid_head")})
     state = saved.state
@@ -267,7 +267,7 @@ def kept(saved: Saved, folder: CheckpointFolder, meta: DatasetMeta, settings: Se
 
 
 def found(folder: CheckpointFolder | None, meta: DatasetMeta, settings: Settings) -> Saved | None:
-    """The checkpoint of a snapshot; None if there is none of this code and these facts.
+    """The checkpoint of a snapshot; None without one of this code and these facts.
 
     Whether it is of the store's history is for the replica to see.
     """
@@ -288,10 +288,10 @@ def found(folder: CheckpointFolder | None, meta: DatasetMeta, settings: Settings
 
 
 def note_ignored(meta: DatasetMeta, reason: str) -> None:
-    """Write down that a checkpoint is of no use; nobody else notices but by the time it takes."""
+    """Log that a checkpoint is useless; only the time that it costs would show it."""
     _log.warning("the checkpoint of snapshot %s is ignored: %s", meta.snapshot, reason)
 
 
 def facts_of(meta: DatasetMeta, settings: Settings) -> Mapping[str, Any]:
-    """What the figures depend on besides the store's lists."""
+    """The facts behind the figures besides the store's lists."""
     return {"code": code_version(), "meta": meta.to_json(), "max_rows": settings.max_rows}

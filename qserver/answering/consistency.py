@@ -1,4 +1,4 @@
-"""Consistent answers: those of one non-negative table, nearest to the unbiased ones of a workload.
+"""Consistent answers of the non-negative table nearest to a workload's unbiased answers.
 
 It only post-processes released answers: questions, estimates and intervals of a reply, and the
 total if that is public. So it costs nothing, and anyone could do it.
@@ -38,7 +38,7 @@ MAX_KEPT = 16
 
 @dataclass(frozen=True)
 class ConsistentAnswers:
-    """What one non-negative table answers, per question.
+    """The answers of one non-negative table, per question.
 
     Args:
         estimates: estimates, in the order of the questions.
@@ -56,7 +56,7 @@ class ConsistentAnswers:
 
 @dataclass(frozen=True)
 class _Asked:
-    """All that consistent answers depend on."""
+    """All inputs of consistent answers."""
 
     queries: tuple[LinearQuery, ...]
     estimates: tuple[float, ...]
@@ -65,7 +65,7 @@ class _Asked:
 
 
 class _Kept:
-    """The consistent answers that were found or asked for last, for all threads of a process."""
+    """The last consistent answers found or asked for, for all threads of a process."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[_Asked, ConsistentAnswers] = OrderedDict()
@@ -89,7 +89,7 @@ _kept = _Kept()
 
 
 class ConsistentWorkload:
-    """A workload whose consistent answers can be found; made before anything is asked.
+    """A workload with consistent answers, made before anything is asked.
 
     Args:
         queries: on one domain, at least one.
@@ -120,7 +120,7 @@ class ConsistentWorkload:
         law: NoiseLaw,
         ends: Sequence[Ends] = (),
     ) -> ConsistentAnswers:
-        """The nearest answers that one non-negative table gives.
+        """The nearest answers of one non-negative table.
 
         Args:
             given: per question its answer or its free interval. Distances count in scales: those of
@@ -154,7 +154,7 @@ class ConsistentWorkload:
             total=total,
             max_steps=MAX_STEPS,
         )
-        # Exact answers are of the total, which the table has, or of nothing.
+        # Exact answers count the total, which the table has, or nothing.
         moved = estimates.copy()
         moved[noisy] = found.answers
         return ConsistentAnswers(tuple(moved.tolist()), total, found.distance, found.gap)
@@ -163,7 +163,7 @@ class ConsistentWorkload:
         return tuple(sorted(self._place[a] for a in term.by_axis)) or (len(self._place),)
 
     def _written_out(self, queries: Sequence[LinearQuery], grid: ClassGrid) -> sparse.csr_array:
-        """What a record weighs in each question, shape (cells of the layout, questions)."""
+        """The weight of a record in each question, shape (cells of the layout, questions)."""
         layout: Layout = self._cheapest.layout
         cells, questions, weights = [], [], []
         n_weights = 0
@@ -190,7 +190,7 @@ class _OnClasses:
 
 
 def _on_classes(term: Term, grid: ClassGrid) -> _OnClasses:
-    """Where the term is not zero."""
+    """The term on its classes, where it is not zero."""
     cells, weights = np.zeros(1, dtype=np.intp), np.array([float(term.coefficient)])
     for classes in grid.axes:
         own = term.by_axis.get(classes.axis)

@@ -25,7 +25,7 @@ from qserver.records.history import Estimator
 
 @dataclass(frozen=True)
 class Free:
-    """A free answer, and weights that must be kept so that it stays free."""
+    """A free answer, and weights to keep so that it stays free."""
 
     answer: AnyAnswer
     estimators: tuple[Estimator, ...] = ()
@@ -33,7 +33,7 @@ class Free:
 
 @dataclass(frozen=True)
 class ToAnswer:
-    """What history gives to a question: all that its answer is made from, apart from the replica.
+    """The estimate of history for a question, ready for an answer without the replica.
 
     A posterior may take a second to compute. So a replica's lock is held while this is made, and
     not while the answer is.
@@ -46,7 +46,7 @@ class ToAnswer:
     version: int
 
     def answer(self) -> Answer:
-        """The answer without its remarks; raises as `answer_from` does."""
+        """The answer without its remarks; raises as `answer_from`."""
         return answer_from(
             self.question,
             self.estimate,
@@ -59,7 +59,7 @@ class ToAnswer:
 
     @property
     def estimators(self) -> tuple[Estimator, ...]:
-        """Weights that must be kept so that the answer stays free."""
+        """Weights to keep so that the answer stays free."""
         estimate, key = self.estimate, self.question.row.key
         return (estimate.estimator(key),) if estimate.needs_storing else ()
 
@@ -69,7 +69,7 @@ class ToAnswer:
 
 
 def decide(replica: Replica, asked: AnyAsked) -> Free | Plan:
-    """The answer that history gives, or the plan to be carried out, which can be paid.
+    """The answer of history, or a plan that can be paid.
 
     Raises:
         BudgetExhaustedError: the price exceeds the remaining budget. Its `free`, and that of the
@@ -88,13 +88,13 @@ def decide(replica: Replica, asked: AnyAsked) -> Free | Plan:
 
 
 def free_answer(replica: Replica, asked: Question | Workload) -> Free | None:
-    """The answer that history gives, else None: without a plan to spend."""
+    """The answer of history, else None; without a plan to spend."""
     found = to_answer(replica, asked)
     return found.free(replica, found.answer()) if isinstance(found, ToAnswer) else found
 
 
 def to_answer(replica: Replica, asked: Question | Workload) -> Free | ToAnswer | None:
-    """As `free_answer`; of a question what the answer is made from."""
+    """As `free_answer`; for a question the estimate behind its answer."""
     if isinstance(asked, Question):
         return _to_answer(replica, asked)
     plan = replica.free_workload(asked)
@@ -103,7 +103,7 @@ def to_answer(replica: Replica, asked: Question | Workload) -> Free | ToAnswer |
 
 @dataclass(frozen=True)
 class StillToDo:
-    """What is still to be done for a workload that history answers.
+    """The work that remains for a workload that history answers.
 
     Args:
         n_laws: laws of numbers that are to be computed, which takes nearly all of the time; one
@@ -116,7 +116,7 @@ class StillToDo:
 
 
 def still_to_do(replica: Replica, workload: Workload) -> StillToDo:
-    """What is still to be done for a workload; nothing where history does not answer it."""
+    """The work that remains for a workload; none where history does not answer it."""
     plan, engine = replica.free_workload(workload), replica.engine
     if plan is None:
         return StillToDo(0)
@@ -127,7 +127,7 @@ def still_to_do(replica: Replica, workload: Workload) -> StillToDo:
 def offered(
     replica: Replica, asked: Question | Workload
 ) -> Offer | tuple[Offer | None, ...] | None:
-    """The interval that history gives without a charge; for a workload one per question."""
+    """The free interval of history; for a workload one per question."""
     if isinstance(asked, Workload):
         return offers(replica.engine, asked)
     if asked.looking.independent:

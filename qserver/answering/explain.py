@@ -1,4 +1,4 @@
-"""What an answer would cost and how it would be found; spends nothing."""
+"""The price of an answer and the way to it; spends nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PRICES = 4
 
 
 def falling(points: Sequence[P]) -> tuple[P, ...]:
-    """The points that cost no more than every shorter one, so that prices never rise along them.
+    """The points that cost no more than any shorter one, so that prices never rise along them.
 
     A longer interval may cost more than a shorter one in a workload, and near the limit, where
     tables fit for the one alone. Nobody should pay that.
@@ -76,7 +76,7 @@ class Explained(Generic[E]):
 
 
 def explain_question(replica: Replica, question: Question) -> Explained[Explanation]:
-    """Plan, price, free interval and price curve of one question, and what its choices cost.
+    """Plan, price, free interval and price curve of one question, and the prices of its choices.
 
     Raises:
         PeriodRetiredError: it needs records that are erased.
@@ -123,7 +123,7 @@ def explain_workload(
         retired.free = offers(replica.engine, workload, told)
         raise retired
     price, apart = replica.price_nano(plan), None
-    # One plan less than it takes would be no price: then none of them is looked for.
+    # This price needs every plan: past so much work none of them is made.
     if work_apart(len(plan.paid) - 1) <= APART_WORK:
         apart = _price_apart(replica, workload, alone)
     # Other lengths take about as much.
@@ -153,14 +153,14 @@ def explain_workload(
 
 
 def _protected(replica: Replica) -> str | None:
-    """Of whom a price is the loss, in words; None for a domain without periods."""
+    """The people whose loss a price is, in words; None for a domain without periods."""
     unit = replica.meta.unit_status
     return None if unit is None else unit.text
 
 
 @dataclass(frozen=True)
 class Priced:
-    """What a workload costs now.
+    """The present price of a workload.
 
     Args:
         nano: its price, in nano-epsilon.
@@ -177,7 +177,7 @@ def priced(replica: Replica, workload: Workload) -> Priced:
 
 
 def priced_by_rows(replica: Replica, workload: Workload) -> Priced | None:
-    """No less than the price, found sooner; None where a claim may forbid other charges.
+    """At least the price, found sooner; None where a claim may forbid other charges.
 
     Where own rows can be paid, whatever is cheaper can be paid.
     """
@@ -195,7 +195,7 @@ def _priced(replica: Replica, plan: WorkloadPlan) -> Priced:
 
 
 def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplanation]:
-    """Tables and price of a model that is to be learnt.
+    """Tables and price of a model to learn.
 
     Raises:
         InputError: the specification is wrong, or history does not suffice and nothing is paid.
@@ -232,7 +232,7 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
 
 
 def _second_nano(replica: Replica, plan: Plan, second: Second) -> int:
-    """The part of a price for the second purchase, which comes last."""
+    """The part of a price for the second purchase, charged last."""
     after = replica.after(plan).lost_nano
     return replica.meta.shown.rise_nano(after - second.tables_nano, after)
 
@@ -253,14 +253,15 @@ def _charges(plan: Plan) -> list[AnyCharge]:
 
 
 def _room_nano(replica: Replica, asked: Question | Workload, price_nano: int) -> int:
-    """Most that refining the paid answer may cost; under Gaussian noise it is never longer."""
+    """Most that refining the paid answer may cost; 0 under Gaussian noise, which never needs it."""
     if replica.meta.law.is_additive:
         return 0
     return room_nano(asked, price_nano, n_history=replica.n_events)
 
 
 def _price_apart(replica: Replica, workload: Workload, effort: Effort) -> int | None:
-    """The price of the questions one by one, each on the present state; None if it takes too long.
+    """The price of the questions one by one, each on the present state; None if that takes too
+    long.
 
     In a simultaneous workload each has the confidence that the union bound asks for.
     """
@@ -274,7 +275,7 @@ def _pricing_work(replica: Replica, workload: Workload) -> float:
 
 
 def _workload_price(replica: Replica, workload: Workload, factor: float) -> int | None:
-    """The price with all lengths times a factor; None if the lattice is too coarse for them."""
+    """The price with all lengths times a factor; None if the lattice is too coarse."""
     scaled = replace(workload, questions=tuple(_scaled(q, factor) for q in workload.questions))
     try:
         plan = replica.plan_workload(scaled)
@@ -303,7 +304,7 @@ OnePlanned = TypeVar("OnePlanned", PlannedRow, PlannedTable)
 
 
 def _shown(planned: tuple[OnePlanned, ...], shown: Shown) -> tuple[OnePlanned, ...]:
-    """Rows or tables with their alpha as losses are shown; under zCDP none goes on from another."""
+    """Rows or tables with their alpha as losses are shown; under zCDP none continues another."""
     if shown.delta is None:
         return planned
     return tuple(replace(one, alpha_nano=shown.nano(one.alpha_nano)) for one in planned)

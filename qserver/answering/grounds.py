@@ -1,4 +1,4 @@
-"""Estimates of a history, and what they depend on."""
+"""Estimates of a history, and the measurements that they depend on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from qserver.query.primitive import Primitive
 
 
 class Estimates(Protocol):
-    """What gives estimates, such as an `InferenceEngine`."""
+    """A source of estimates, such as an `InferenceEngine`."""
 
     def estimate(
         self, primitive: Primitive, /, *, confidence: float, is_searched: bool
@@ -20,7 +20,7 @@ class Estimates(Protocol):
 
 @dataclass
 class Grounds:
-    """What some estimates depend on.
+    """The measurements and rows that some estimates depend on.
 
     Args:
         ids: of the measurements that they were found from.
@@ -33,7 +33,7 @@ class Grounds:
     missing: list[tuple[Primitive, float]] = field(default_factory=list)
 
     def are_so_in(self, engine: InferenceEngine, *, since: int) -> bool:
-        """Whether an engine says the same of these rows as after so many of its changes."""
+        """Whether an engine tells the same of these rows as after so many of its changes."""
         return engine.is_unchanged(since, self.ids, self.keys) and not any(
             engine.estimate(row, confidence=confidence, is_searched=False)
             for row, confidence in self.missing
@@ -42,7 +42,7 @@ class Grounds:
 
 @dataclass(frozen=True)
 class Told:
-    """An engine's estimates that are not searched for, with their grounds."""
+    """An engine's estimates without a search, with their grounds."""
 
     engine: InferenceEngine
     grounds: Grounds = field(default_factory=Grounds)

@@ -1,4 +1,4 @@
-"""Numbers told by places in order, by what history knows of the counts behind them.
+"""Numbers told by places in order, from what history knows of the counts behind them.
 
 Quantiles and extremes by what history knows of counts below values, and sums of such numbers.
 
@@ -50,7 +50,7 @@ from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement, joined
 
 @dataclass(frozen=True)
 class Ends:
-    """Both ends, and a value between that is given; None where nothing more is known."""
+    """Both ends, and a given value between them; None where unknown."""
 
     low: Fraction
     middle: Fraction | None
@@ -72,7 +72,7 @@ class QuantileAsked:
     law: NoiseLaw = LAPLACE
 
     def number(self, half_width: float, least: float) -> Quantile:
-        """The quantile that is sought; `least`: records that a group is assumed to have."""
+        """The sought quantile; `least`: the assumed number of records of a group."""
         of = self.of
         return Quantile(
             float(of.p),
@@ -86,12 +86,12 @@ class QuantileAsked:
 
     @property
     def unknown(self) -> QuantileKnown:
-        """What is known where history says nothing."""
+        """The knowledge of a quantile where history has none."""
         ends = (0.0, math.inf, math.inf)
         return QuantileKnown(self.of, None, *ends, has_record=False, statement=OF_ESTIMATOR)
 
     def laws(self, engine: Estimates) -> Laws | None:
-        """What the engine's history tells; None where it does not tell the number of values."""
+        """The laws of the engine's history; None unless it tells the number of values."""
         return known_laws(engine, self)
 
     @cached_property
@@ -102,7 +102,7 @@ class QuantileAsked:
 
 @dataclass(frozen=True)
 class QuantileKnown:
-    """What is known of a quantile.
+    """What history knows of a quantile.
 
     Args:
         of: which it is.
@@ -122,7 +122,7 @@ class QuantileKnown:
 
     @property
     def is_known(self) -> bool:
-        """Whether history says how many values there are."""
+        """Whether history tells the number of values."""
         return self.thresholds is not None
 
     @property
@@ -132,7 +132,7 @@ class QuantileKnown:
 
     @property
     def ends(self) -> Ends:
-        """The interval, and the middle of the bin where D passes 0.
+        """The interval, and the middle of the bin where D crosses 0.
 
         Of an extreme the end that some record surely reaches is given.
         """
@@ -153,7 +153,7 @@ class QuantileKnown:
         return self.has_record or (found.start > 0 if self.of.p else found.stop < self.of.n_bins)
 
     def state(self, number: Quantile) -> State:
-        """Whether the quantile, as exactly as it is asked, is to be measured further."""
+        """Whether to measure the quantile further, at its asked exactness."""
         if number.is_bounded:
             return "met"
         if self.thresholds is None:
@@ -168,7 +168,7 @@ class QuantileKnown:
 
 
 def known_laws(engine: Estimates, one: QuantileAsked) -> Laws | None:
-    """What the engine's history tells of D; None where it does not tell the number of values.
+    """The laws of D by the engine's history; None unless it tells the number of values.
 
     Thresholds are looked for from coarse to fine, and only where the quantile may be.
     """
@@ -208,7 +208,7 @@ class Laws:
     inner: dict[int, Posterior] = field(default_factory=dict)
 
     def thresholds(self, missed: float) -> Thresholds:
-        """What they say, for an interval that may miss with this probability."""
+        """The thresholds of an interval that may miss with this probability."""
         laws = dict(sorted({**self._ends, **self.inner}.items()))
         tail = missed / 2.0
         return Thresholds(
@@ -225,7 +225,7 @@ class Laws:
         return {0: self.total.scaled(-p), self.one.of.n_bins: self.total.scaled(1 - p)}
 
     def known(self, missed: float) -> QuantileKnown:
-        """What they say of the quantile, as `thresholds` has it."""
+        """The known quantile, by `thresholds`."""
         total = self.total
         is_exact = all(law.error.is_exact for law in (total, *self.inner.values()))
         return QuantileKnown(
@@ -240,7 +240,7 @@ class Laws:
 
 
 def known_counts(engine: InferenceEngine, one: QuantileAsked, stops: Sequence[int]) -> FloatArray:
-    """Half-widths of the counts between stops by history; infinite where it does not give one."""
+    """Known half-widths of the counts between stops; infinite where unknown."""
     found = []
     for row in count_rows(one, stops):
         known = engine.estimate(row, confidence=one.confidence, is_searched=False)
@@ -288,7 +288,7 @@ class GroupsAsked:
     law: NoiseLaw = LAPLACE
 
     def number(self, half_width: float, _least: float) -> Groups:
-        """The number that is sought."""
+        """The sought number."""
         part, of = self.of.part_missed(1.0 - self.confidence), self.law.half_width
         allowed = math.floor(2.0 * half_width) if self.of.has_steps else 0
         by_chance = min(allowed + 1, self.of.n_groups) / self.of.n_groups
@@ -298,11 +298,11 @@ class GroupsAsked:
 
     @property
     def unknown(self) -> GroupsKnown:
-        """What is known where history says nothing."""
+        """The knowledge of the number where history has none."""
         return GroupsKnown(self.of, (_UNKNOWN,) * len(self.queries), OF_ESTIMATOR)
 
     def laws(self, engine: Estimates) -> GroupsLaws | None:
-        """What the engine's history tells of each count."""
+        """The laws of each count by the engine's history."""
         confidence = 1.0 - self.of.part_missed(1.0 - self.confidence)
         found = list[Posterior | None]()
         for row in map(primitive, self.queries):
@@ -316,7 +316,7 @@ class GroupsAsked:
 
 @dataclass(frozen=True)
 class Groups:
-    """A number of groups, and how exactly it is asked.
+    """A number of groups with its asked exactness.
 
     Args:
         half_width: of the number, or of the counts where WITHIN is about these.
@@ -333,7 +333,7 @@ class Groups:
     law: NoiseLaw
 
     def open_groups(self, parts: Sequence[KnownPart]) -> list[int]:
-        """The groups to measure further; none where so few are in doubt as may be."""
+        """The groups to measure further; none if few enough are in doubt."""
         judged = self.of.judged([self._cautious(part) for part in parts])
         size, doubtful = len(self.of.columns), [i for i, one in enumerate(judged) if one.is_open]
         if self.of.has_steps and len(doubtful) <= 2.0 * self.half_width:
@@ -341,7 +341,7 @@ class Groups:
         return [i for i in doubtful if self._is_open(parts[i * size : (i + 1) * size])]
 
     def _cautious(self, part: KnownPart) -> KnownPart:
-        """A count with the interval by which a look judges it."""
+        """A count with the interval that a look judges it by."""
         if part.half_width <= self.least_half * _ROUNDING or math.isinf(part.half_width):
             return part
         half = part.half_width * self.caution
@@ -353,7 +353,7 @@ class Groups:
         return self.of.has_steps or any(part.high >= 2.0 * self.half_width for part in group)
 
     def shortened(self, parts: Sequence[KnownPart], factor: float) -> list[KnownPart]:
-        """The counts with intervals so short, about the same estimates, but none too short."""
+        """The counts with intervals this short, about the same estimates, but none too short."""
         found = list[KnownPart]()
         for part in parts:
             half = self.next_half(part, factor)
@@ -361,14 +361,14 @@ class Groups:
         return found
 
     def next_half(self, part: KnownPart, factor: float) -> float:
-        """Such a part of the half-width of a count; where it is not known, that of the first."""
+        """The half-width to ask next: a part of the known one, else of the first one."""
         now = part.half_width * factor if math.isfinite(part.half_width) else math.inf
         return min(max(now, self.least_half), _FIRST * self.least_half, part.half_width)
 
 
 @dataclass(frozen=True)
 class GroupsKnown:
-    """What is known of a number of groups.
+    """What history knows of a number of groups.
 
     Args:
         parts: its counts, at the confidence that they need.
@@ -380,12 +380,12 @@ class GroupsKnown:
 
     @property
     def is_known(self) -> bool:
-        """Whether history says something of all counts."""
+        """Whether history tells every count."""
         return all(map(math.isfinite, self.halves))
 
     @property
     def halves(self) -> tuple[float, ...]:
-        """Half-widths of the counts, infinite where they are not known."""
+        """Half-widths of the counts; infinite where unknown."""
         return tuple(part.half_width for part in self.parts)
 
     @property
@@ -396,11 +396,11 @@ class GroupsKnown:
         return Ends(Fraction(found.low), middle, Fraction(found.high))
 
     def state(self, number: Groups) -> State:
-        """Whether the number, as exactly as it is asked, is to be measured further."""
+        """Whether to measure the number further, at its asked exactness."""
         return "open" if number.open_groups(self.parts) else "met"
 
     def next_halves(self, number: Groups) -> tuple[float, ...]:
-        """The half-widths of the counts to ask for next."""
+        """The half-widths of the counts to ask next."""
         ends = (f for f in _FACTORS if not number.open_groups(number.shortened(self.parts, f)))
         factor = next(ends, _FACTORS[-1])
         return tuple(number.next_half(part, factor) for part in self.parts)
@@ -408,13 +408,13 @@ class GroupsKnown:
 
 @dataclass(frozen=True)
 class GroupsLaws:
-    """The laws of the counts; None where history does not tell one."""
+    """The laws of the counts; None where history tells none."""
 
     one: GroupsAsked
     laws: tuple[Posterior | None, ...]
 
     def known(self, missed: float) -> GroupsKnown:
-        """What they say of a number whose interval may miss with this probability."""
+        """The known number, with an interval that may miss with this probability."""
         tail = self.one.of.part_missed(missed) / 2.0
         parts = tuple(_UNKNOWN if law is None else _part(law, tail) for law in self.laws)
         is_exact = all(law is not None and law.is_exact for law in self.laws)
@@ -431,7 +431,7 @@ TermKnown = QuantileKnown | GroupsKnown
 
 @dataclass(frozen=True)
 class Term:
-    """One of the numbers that are summed, as exactly as it is asked.
+    """A summand with its asked exactness.
 
     Args:
         number: of the same kind as what is asked.
@@ -441,13 +441,13 @@ class Term:
     number: Quantile | Groups
 
     def state(self, known: TermKnown) -> State:
-        """Whether it is to be measured further, by what is known of it."""
+        """Whether to measure the summand further, by what history knows."""
         if isinstance(self.number, Quantile):
             return known.state(self.number) if isinstance(known, QuantileKnown) else "met"
         return known.state(self.number) if isinstance(known, GroupsKnown) else "met"
 
     def next_halves(self, known: TermKnown) -> tuple[float, ...]:
-        """The half-widths to ask its own counts for now, if it is open.
+        """The half-widths to ask of its own counts now, if open.
 
         The number of values behind a quantile follows from tables: it is asked for nothing.
         """
@@ -457,13 +457,13 @@ class Term:
         return (math.inf,)
 
     def last_halves(self, known: TermKnown) -> tuple[float, ...]:
-        """Those that suffice, or are asked at most."""
+        """The sufficient half-widths, or the last ones to ask."""
         if isinstance(self.number, Quantile) or self.state(known) != "open":
             return known.halves
         return tuple(min(half, self.number.least_half) for half in known.halves)
 
     def price(self, known: TermKnown) -> float:
-        """The loss of a record by a count that is asked for next; 0 by a table."""
+        """The loss of a record by a count to ask next; 0 by a table."""
         if self.state(known) != "open":
             return 0.0
         rate = self.number.unit / min(self.next_halves(known))
@@ -489,7 +489,7 @@ class OrderOf:
         confidence: float,
         law: NoiseLaw = LAPLACE,
     ) -> OrderOf:
-        """The number of these queries, by which its terms are told, measured by this noise."""
+        """The number of these queries, which determine its terms, measured by this noise."""
         own, terms = 1.0 - (1.0 - confidence) / len(order.terms), []
         for factor, place, of in order.terms:
             term: TermAsked
@@ -501,7 +501,7 @@ class OrderOf:
         return cls(tuple(terms), order.by, confidence)
 
     def numbers(self, half_width: float, least: float) -> list[Term]:
-        """Its terms, as exactly as they are sought.
+        """Its terms, at their asked exactness.
 
         Where WITHIN is about counts, it is the same of all terms.
         """
@@ -514,7 +514,7 @@ class OrderOf:
 
 @dataclass(frozen=True)
 class OrderKnown:
-    """What is known of a sum, by each of its terms.
+    """What history knows of a sum, term by term.
 
     Args:
         value: without an estimate where nothing beyond what is public is known of a term.
@@ -525,7 +525,7 @@ class OrderKnown:
 
     @classmethod
     def of(cls, one: OrderOf, parts: Sequence[TermKnown]) -> OrderKnown:
-        """By what is known of each term."""
+        """The known sum, from the known terms."""
         low = high = middle = one.by
         is_told = True
         for (factor, _), known in zip(one.terms, parts, strict=True):
@@ -542,16 +542,16 @@ class OrderKnown:
 
     @property
     def is_known(self) -> bool:
-        """Whether history says something of all terms."""
+        """Whether history tells every term."""
         return all(part.is_known for part in self.parts)
 
     @property
     def statement(self) -> Statement:
-        """What its interval is one of."""
+        """The law behind its interval."""
         return joined([part.statement for part in self.parts])
 
     def state(self, numbers: Sequence[Term]) -> State:
-        """Whether the number, as exactly as it is asked, is to be measured further."""
+        """Whether to measure the sum further, at its asked exactness."""
         found = [term.state(part) for part, term in zip(self.parts, numbers, strict=True)]
         if "open" in found:
             return "open"

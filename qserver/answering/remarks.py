@@ -1,4 +1,4 @@
-"""What the asker of a plain answer should know: the one place whose sentences every face shows.
+"""Remarks for the asker of a plain answer: the one home of sentences that every face shows.
 
 It may count records with missing values, and it may be longer than asked. A price is for the asked
 length of the estimate's error. Given what released answers disagree about, the interval may be
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
 from typing import Final
 
 from qserver.answering.answer import period_retired
@@ -22,9 +23,10 @@ from qserver.errors import CapacityError
 from qserver.planning.planner import Plan
 from qserver.planning.purchase import Purchase
 from qserver.query.asking.after_looking import NOTHING_SEEN, Looking
-from qserver.query.asking.missing_values import kept_missing, remarks_on_missing
 from qserver.query.domain import Domain
+from qserver.query.linear_query import LinearQuery, Term, linear_query
 from qserver.query.question import Question, Workload
+from qserver.query.weights import Weights
 from qserver.records.answer import Answer, BothChoices, WorkloadAnswer
 from qserver.records.plan import PlannedTable
 from qserver.records.statement import Simultaneous
@@ -34,7 +36,7 @@ _MOST_NAMED = 3
 
 
 def choices_of_question(replica: Replica, question: Question, plan: Plan) -> BothChoices:
-    """The prices of a question under both choices; `plan`: of the question as it was asked."""
+    """The prices of a question under both choices; `plan`: of the question as asked."""
     if question.measure == "only_this":
         only, auto = plan, replica.plan(question.with_measure("auto"))
     else:
@@ -49,7 +51,7 @@ def choices_of_question(replica: Replica, question: Question, plan: Plan) -> Bot
 
 
 def independent_nano(replica: Replica, *questions: Question) -> int | None:
-    """The price of questions, each with fresh noise by itself; None where none can be had."""
+    """The price of questions, each by itself with fresh noise; None if impossible."""
     fresh = [question.with_looking(Looking(independent=True)) for question in questions]
     with contextlib.suppress(CapacityError):
         plans = [replica.plan(question) for question in fresh]
@@ -61,7 +63,7 @@ def independent_nano(replica: Replica, *questions: Question) -> int | None:
 
 
 def _together(replica: Replica, plans: Sequence[Plan]) -> Plan:
-    """The plan that measures the rows of all these."""
+    """The plan that measures the rows of all these plans."""
     rows = tuple(row for plan in plans for row in plan.rows)
     priced = replica.holdings.priced(Purchase(rows))
     return Plan("fresh", rows, priced.price_nano, priced.spent_after_nano, None)
@@ -106,7 +108,7 @@ class Longer:
 
 
 def longer(question: Question, answer: Answer, *, is_met: bool = True) -> Longer | None:
-    """By how much an answer is longer than asked; None where it is not, or is so by a choice.
+    """The excess of an answer's length; None if it has none, or if a choice causes it.
 
     Args:
         is_met: whether it is as exact as asked, but for what released answers disagree about; else
@@ -122,7 +124,7 @@ def longer(question: Question, answer: Answer, *, is_met: bool = True) -> Longer
 
 
 def is_refined(asked: Question | Workload) -> bool:
-    """Whether a paid answer is refined where it is longer than asked by what others disagree about.
+    """Whether a paid answer is refined if disagreements make it longer than asked.
 
     It is not where a choice, or all intervals at once, make it longer, nor in a step.
     """
@@ -132,7 +134,8 @@ def is_refined(asked: Question | Workload) -> bool:
 
 
 def room_nano(asked: Question | Workload, price_nano: int, *, n_history: int) -> int:
-    """Most that refining a paid answer may cost: its price again, so that a quote is easily told.
+    """The most that refining a paid answer may cost: its price again, so that a quote is easy to
+    state.
 
     Args:
         n_history: events of the history that it was planned on. Nothing disagrees with the first.
@@ -141,7 +144,7 @@ def room_nano(asked: Question | Workload, price_nano: int, *, n_history: int) ->
 
 
 def told(replica: Replica, question: Question, answer: Answer, *, is_met: bool = True) -> Answer:
-    """The answer with what its asker should know of it, on the replica's present state.
+    """The answer with its remarks, on the replica's present state.
 
     Args:
         is_met: as of `longer`.
@@ -156,7 +159,7 @@ def told(replica: Replica, question: Question, answer: Answer, *, is_met: bool =
 
 
 def told_of_all(replica: Replica, workload: Workload, found: WorkloadAnswer) -> WorkloadAnswer:
-    """The answers of a workload with what its asker should know, as `told` of one.
+    """The answers of a workload with their remarks, as `told`.
 
     Where all intervals hold at once, or very many are longer, nothing says what the rest costs.
     """
@@ -185,7 +188,7 @@ def remark_on(
     rest_nano: int | None = None,
     halves: bool = False,
 ) -> tuple[str, ...]:
-    """That some of these answers are longer than asked; nothing where none is.
+    """A remark that some of these answers are longer than asked; none if none is.
 
     Args:
         each: of each answer by how much it is.
@@ -203,7 +206,7 @@ def remark_on(
 def sentence(
     found: Sequence[Longer], n: int, *, rest_nano: int | None, halves: bool = False
 ) -> str:
-    """That of `n` intervals these are longer than asked, and what the rest would cost.
+    """A sentence: of `n` intervals these are longer than asked, and the price of the rest.
 
     Args:
         found: at least one.
@@ -227,9 +230,57 @@ def sentence(
 
 
 def _length(length: float, halves: bool) -> str:  # noqa: FBT001 - how it is written
-    """A length to four digits, rounded up; as a half-width where these are asked for."""
+    """A length to four digits, rounded up; as a half-width where the asker uses these."""
     value = Decimal(repr(length)) / (2 if halves else 1)
     unit = Decimal(1).scaleb(min(value.adjusted() - _DIGITS + 1, 0))
     # A thousandth of the last digit is rounding of floats.
     shown = (value - unit / 1000).quantize(unit, ROUND_CEILING).normalize()
     return f"{'±' if halves else ''}{shown:,f}"
+
+
+def kept_missing(query: LinearQuery, domain: Domain) -> Iterator[int]:
+    """Attributes of a query whose missing values count with others.
+
+    A condition such as `sex <> 'x'` keeps records without a known sex; most databases would drop
+    them. Domain and question alone decide that.
+    """
+    for axis in query.scope:
+        attribute = domain.attributes[axis]
+        if attribute.missing == "other" and _keeps(query, axis, attribute.n_regular):
+            yield axis
+
+
+def remarks_on_missing(domain: Domain, axes: Iterable[int]) -> tuple[str, ...]:
+    """One sentence for each attribute whose missing values count."""
+    attributes = [domain.attributes[axis] for axis in sorted(set(axes))]
+    return tuple(
+        f"Records without a value of `{one.name}` count, too, as `{one.other}`: the question does "
+        "not leave them out."
+        for one in attributes
+    )
+
+
+def _keeps(query: LinearQuery, axis: int, missing: int) -> bool:
+    if all(_is_only(term.by_axis.get(axis), missing) for term in query.terms):
+        return False  # the question asks for the missing ones
+    if all(_is_without(term.by_axis.get(axis), missing) for term in query.terms):
+        return False
+    among = linear_query(query.sizes, (_at_value(term, axis, missing) for term in query.terms))
+    return not among.is_zero
+
+
+def _at_value(term: Term, axis: int, value: int) -> tuple[Fraction, dict[int, Weights]]:
+    """A term on the records with one value of an attribute."""
+    others = dict(term.by_axis)
+    own = others.pop(axis, None)
+    return term.coefficient * (1 if own is None else own.at(value)), others
+
+
+def _is_only(weights: Weights | None, value: int) -> bool:
+    """Whether only the last value has weight."""
+    return weights is not None and weights.stops[:-1] == (value,) and weights.values[0] == 0
+
+
+def _is_without(weights: Weights | None, value: int) -> bool:
+    """Whether weights are 0 at a value."""
+    return weights is not None and weights.at(value) == 0

@@ -62,14 +62,14 @@ _log = logging.getLogger(__name__)
 
 
 def note_fault(fault: WayFault) -> None:
-    """Write down for the operator which way of planning failed; the next one is taken."""
+    """Log for the operator which way of planning failed; the next one is taken."""
     _log.error(
         "planning by way of %s failed, and the next way is taken", fault.way, exc_info=fault.error
     )
 
 
 def _asked(question: Question) -> _Asked:
-    """What the plan of a question depends on, besides the state."""
+    """All inputs of a question's plan besides the state."""
     return question.row, question.requirement, question.measure, question.looking.independent
 
 
@@ -115,7 +115,7 @@ class Replica:
         self._begin()
 
     def _begin(self) -> None:
-        """Know nothing of the store."""
+        """Start without knowledge of the store."""
         meta = self.meta
         self._cursor = Cursor()
         self.engine = InferenceEngine(
@@ -123,7 +123,7 @@ class Replica:
             max_rows=self._settings.max_rows,
             most_records=meta.most_records,
             apart=meta.apart_axis,
-            # Where it shows what is durable, people wait; a worker plans on all rows there are.
+            # Where only durable events show, people wait; a worker plans on all rows.
             may_wait=not self._shown_only,
             law=meta.law,
         )
@@ -148,7 +148,7 @@ class Replica:
         if changes.stamp.claims != self.claims:
             self._claim(changes.stamp.claims)
             if self.stamp is not None:
-                # Of charges before, nothing is known that others claims need.
+                # Claims set later need earlier charges, which this replica has not kept.
                 self._begin()
                 return self.refresh(store)
         self._singles.clear()
@@ -174,17 +174,17 @@ class Replica:
 
     @property
     def position(self) -> tuple[Cursor, Stamp]:
-        """What was read so far, and what may be spent: where both are equal, so is every plan."""
+        """The reader's position and the budget: where both are equal, so is every plan."""
         return self._cursor, self.present
 
     @property
     def is_chained(self) -> bool:
-        """Whether the history has a chain, so that a position in it can be told from others."""
+        """Whether the history has a chain, which distinguishes its positions."""
         return self._cursor.head is not None
 
     @property
     def saved(self) -> Saved:
-        """What another process needs to go on from here."""
+        """The state with which another process can continue."""
         self.engine.catch_up()
         parts = {
             "ledger": self.ledger.state(),
@@ -209,7 +209,7 @@ class Replica:
         return ClaimBounds.from_state(charged, found, sizes=meta.domain.sizes)
 
     def _resume(self, saved: Saved, changes: Changes) -> bool:
-        """Go on from what was saved, if it is of this store."""
+        """Continue from a saved state, if it belongs to this store."""
         if not changes.is_covered:
             note_ignored(self.meta, "the store does not begin with what it was made from")
             return False
@@ -251,7 +251,7 @@ class Replica:
                 self.engine.extend([*measurements, *estimators])
 
     def stand_at(self, stamp: Stamp) -> None:
-        """Plan with what may be spent at this stamp from now on."""
+        """Plan with this stamp's budget from now on."""
         if stamp != self.stamp:
             self._singles.clear()
         self.stamp = stamp
@@ -259,7 +259,7 @@ class Replica:
     def follow_charge(
         self, texts: Sequence[str], *, snapshot: str, after: Standing, paid: Sequence[str]
     ) -> None:
-        """Follow a charge that this process makes, without reading it from the store.
+        """Add a charge of this process, without reading it from the store.
 
         Args:
             texts: the population's new charges, as the store will have them.
@@ -278,7 +278,7 @@ class Replica:
         self._move(Entries((), (), texts, kept), ids=())
 
     def follow_release(self, events: Sequence[str]) -> None:
-        """Follow a release that this process has published, without reading it from the store.
+        """Add a release of this process, without reading it from the store.
 
         Args:
             events: JSON texts, without links.
@@ -288,7 +288,7 @@ class Replica:
         self._release(events if head is None else relinked(events, prev=head).texts)
 
     def keep(self, estimators: Sequence[Estimator]) -> None:
-        """Use these weights from now on; the store has them once their job ends."""
+        """Use these weights from now on; the store gets them when their job ends."""
         self._singles.clear()
         self._take_in((), estimators)
 
@@ -302,7 +302,7 @@ class Replica:
         self._cursor = entries.after(self._cursor, ids=ids, is_chained=self.is_chained)
 
     def tried(self, events: Sequence[str]) -> Replica:
-        """The replica after these releases; this replica's history stays as it is.
+        """The replica after these releases; this one keeps its history.
 
         Ledger and paid questions are this replica's own, also when they grow. It is valid until
         this replica reads a release.
@@ -321,11 +321,11 @@ class Replica:
 
     @property
     def n_events(self) -> int:
-        """Events of the history read so far: its version."""
+        """The number of history events read so far: its version."""
         return self._cursor.n_events
 
     def chosen(self, asked: A) -> A:
-        """The request, with the owner's choice of what is measured where its asker made none."""
+        """The request; where its asker made no choice of `measure`, with the owner's."""
         return asked if asked.measure else asked.with_measure(self.present.measure)
 
     def plan(self, question: Question) -> Plan:
@@ -339,7 +339,7 @@ class Replica:
         return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
 
     def _single(self, question: Question) -> Plan:
-        """The plan of one question; the same one if it was found before on this state."""
+        """The plan of one question; the same one while the state is unchanged."""
         key = _asked(question), False
         plan = self._singles.get(key)
         if plan is None:
@@ -354,14 +354,14 @@ class Replica:
         return plan
 
     def _of_many(self, question: Question, _effort: Effort) -> Plan:
-        """The plan of a workload's question, whatever its asker chose; it takes no search.
+        """The plan of a workload's question, whatever its asker chose; without a search.
 
         A workload buys nothing for other questions, so what may be asked later does not matter.
         """
         return self._single(question.with_measure("only_this"))
 
     def plans_apart(self, questions: Sequence[Question], effort: Effort) -> list[Plan] | None:
-        """Each question's plan for itself alone, on the present state; None if that takes too long.
+        """Each question's own plan, on the present state; None if that takes too long.
 
         After half of the work the other questions are planned by rows alone.
 
@@ -377,7 +377,7 @@ class Replica:
         return plans
 
     def plan_workload(self, workload: Workload, *, effort: Effort | None = None) -> WorkloadPlan:
-        """The cheapest plan found that meets many questions at once, on the state last read.
+        """The cheapest plan found that serves many questions at once, on the state last read.
 
         Args:
             effort: counts the work.
@@ -394,13 +394,13 @@ class Replica:
         return self._proven(plan)
 
     def plan_by_rows(self, workload: Workload) -> WorkloadPlan:
-        """A plan that costs no less than `plan_workload` finds, found sooner."""
+        """A plan at least as dear as that of `plan_workload`, found sooner."""
         together = workload.simultaneous
         questions = simultaneous(workload.questions) if together else workload.questions
         return plan_by_rows(questions, self.holdings)
 
     def free_workload(self, workload: Workload) -> WorkloadPlan | None:
-        """The plan of a workload that history answers already, else None; found sooner."""
+        """The plan of a workload that history already answers, else None; found sooner."""
         find = free_together if workload.simultaneous else free_workload
         return find(self.holdings, workload.questions)
 
@@ -421,7 +421,7 @@ class Replica:
 
     @property
     def allowed_nano(self) -> int:
-        """Most that the snapshot may have spent in all, given other snapshots and the guard."""
+        """The most that the snapshot may have spent in all, given other snapshots and the guard."""
         return self.present.standing.allowed_nano(self.meta.guard_nano)
 
     def after(self, plan: Plan) -> Standing:
@@ -433,18 +433,18 @@ class Replica:
         return self.present.price_nano(self.after(plan))
 
     def price_apart_nano(self, plans: Sequence[Plan]) -> int:
-        """The price of plans of this state that are carried out one by one."""
+        """The price of plans of this state, carried out one by one."""
         standing = self.present.standing
         rise = sum(self.after(plan).lost_nano - standing.lost_nano for plan in plans)
         return self.meta.shown.rise_nano(standing.lost_nano, standing.lost_nano + rise)
 
     def lifted(self, plan: Plan) -> Lifted | None:
-        """The first claim that a plan would let be known better than its owner allows, if any."""
+        """The first claim that a plan would let be known too well, if any."""
         return self._claims.lifted(plan.purchase.charges, every_nano=self._elsewhere_nano)
 
     @property
     def known_claims(self) -> list[tuple[Claim, float]]:
-        """Per claim the most probability of it, given all that was charged."""
+        """The highest probability of each claim, given all charges."""
         return self._claims.known(every_nano=self._elsewhere_nano)
 
     @property
@@ -454,7 +454,7 @@ class Replica:
 
     @property
     def present(self) -> Stamp:
-        """The stamp last read."""
+        """The last stamp."""
         if self.stamp is None:
             raise StoreError("The replica was not read yet.")
         return self.stamp

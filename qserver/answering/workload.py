@@ -62,7 +62,7 @@ class WorkloadCost:
 
 @dataclass(frozen=True)
 class AnsweredWorkload:
-    """A workload's answer, and weights that must be kept so that it stays free."""
+    """A workload's answer, and weights to keep so that it stays free."""
 
     answer: WorkloadAnswer
     estimators: tuple[Estimator, ...]
@@ -77,7 +77,7 @@ def answer_workload(
     cost: WorkloadCost,
     version: int,
 ) -> AnsweredWorkload:
-    """The answers of all questions, by given weights or by those that inference finds.
+    """The answers of all questions, by given weights or by inference's own.
 
     If a joint bound certifies that all intervals hold at once, they have the weights of that bound,
     and the lengths that `at_once` gives them. Otherwise each holds by itself, at the asked
@@ -121,7 +121,7 @@ def answer_workload(
 
 
 def each_alone(workload: Workload) -> Sequence[Question]:
-    """The questions, each with the confidence that its interval needs by itself.
+    """The questions, each with the confidence that its own interval needs.
 
     In a simultaneous workload this is the confidence that the union bound asks for.
     """
@@ -145,13 +145,13 @@ class KnownNumber:
     estimator: Estimator | None = None
 
     def meets(self, question: Question) -> bool:
-        """Whether it is as exact as the question asks, but for what released answers disagree."""
+        """Whether the number is as exact as asked, apart from disagreements."""
         return self.estimate is None or self.estimate.half_width <= question.row_half_width
 
 
 @dataclass(frozen=True)
 class _Each:
-    """What makes the answer of one of a workload's questions.
+    """The inputs of one question's answer.
 
     Args:
         is_posterior: whether it is its posterior, else the law of its estimate's error.
@@ -164,13 +164,13 @@ class _Each:
     is_posterior: bool
 
     def answered(self, alone: Question, asked: Question, joint: Estimator | None) -> KnownNumber:
-        """The answer of one question, by the weights of the joint bound where there is one."""
+        """The answer of one question, by the weights of the joint bound if any."""
         if asked.row.is_zero:
             return self._zero(asked)
         return self._by(alone, asked, _estimate(self.engine, alone, joint))
 
     def known(self, alone: Question, asked: Question) -> KnownNumber | None:
-        """What history gives for one question; None if it gives no finite interval."""
+        """The answer of history to one question; None without a finite interval."""
         if asked.row.is_zero:
             return self._zero(asked)
         estimate = estimate_of(self.engine, alone)
@@ -180,13 +180,13 @@ class _Each:
         return found
 
     def wanted(self, alone: Question, asked: Question) -> RowEstimate | None:
-        """The estimate whose posterior is the answer that history gives; None if it needs none."""
+        """The estimate whose posterior is the answer of history; None if none is needed."""
         if asked.row.is_zero or not self.is_posterior:
             return None
         return estimate_of(self.engine, alone)
 
     def work(self, alone: Question, asked: Question) -> float:
-        """What is still to be computed for the answer that history gives, as of `ToState`."""
+        """The work that remains for the answer of history, as of `ToState`."""
         estimate = self.wanted(alone, asked)
         return 0.0 if estimate is None else self.engine.to_state(asked.row, estimate).work
 
@@ -223,7 +223,7 @@ class _Each:
 def _each(
     engine: InferenceEngine, workload: Workload, cost: WorkloadCost, version: int
 ) -> list[_Each]:
-    """What makes each answer. Quotients combine laws of errors."""
+    """The inputs of each answer. Quotients combine laws of errors."""
     parts, questions = set(workload.for_quotients), workload.questions
     found = [_Each(engine, workload, cost, version, i not in parts) for i in range(len(questions))]
     asked = zip(questions, zip(found, each_alone(workload), questions, strict=True), strict=True)
@@ -233,7 +233,7 @@ def _each(
 
 
 def open_work(engine: InferenceEngine, workload: Workload) -> float:
-    """What posteriors are still to be computed of what history knows, in laws of single numbers."""
+    """The posteriors still to compute for what history knows, in laws of single numbers."""
     each = _each(engine, workload, WorkloadCost(0, 0, {}), 0)
     asked = zip(each, each_alone(workload), workload.questions, strict=True)
     return sum(one.work(alone, question) for one, alone, question in asked)
@@ -242,7 +242,7 @@ def open_work(engine: InferenceEngine, workload: Workload) -> float:
 def offers(
     engine: InferenceEngine, workload: Workload, told: Collection[int] | None = None
 ) -> tuple[Offer | None, ...]:
-    """Per question the best interval that history gives without a charge, if it gives one.
+    """The best free interval of history per question, if any.
 
     In a simultaneous workload each has the confidence with which all hold at once. Of many
     questions it is that of the estimate's error: nobody asked for an answer, and posteriors take
@@ -264,7 +264,7 @@ def offers(
 def known_numbers(
     engine: InferenceEngine, workload: Workload, *, remaining_nano: int, version: int
 ) -> tuple[KnownNumber | None, ...]:
-    """Per question what history says of it, if it gives a finite interval, short or long."""
+    """The number that history knows per question, if its interval is finite."""
     free = WorkloadCost(0, remaining_nano, {})
     each = _each(engine, workload, free, version)
     asked = zip(each, each_alone(workload), workload.questions, strict=True)
@@ -272,7 +272,7 @@ def known_numbers(
 
 
 def as_known(engine: InferenceEngine, workload: Workload) -> tuple[Question | None, ...]:
-    """Each question as it is, or as exactly as history knows its number if that is less.
+    """Each question as asked, or as exactly as history knows its number if that is less.
 
     None where history says nothing finite of it.
     """
@@ -295,7 +295,7 @@ def _as_known(engine: InferenceEngine, alone: Question, asked: Question) -> Ques
 
 
 def _estimate(engine: InferenceEngine, alone: Question, joint: Estimator | None) -> RowEstimate:
-    """The estimate by the weights of the joint bound, or else one that meets the requirement."""
+    """The estimate by the joint bound's weights, or else one that meets the requirement."""
     if joint is None:
         found = estimate_of(engine, alone)
     else:
@@ -312,7 +312,7 @@ def _source(estimate: RowEstimate, sources: Mapping[int, Source]) -> Source:
 
 
 def borne(answers: Sequence[Answer], charged_nano: int) -> tuple[Answer, ...]:
-    """The answers; the first that was not free bears the whole price."""
+    """The answers; the first one that was not free bears the whole price."""
     first = next((i for i, a in enumerate(answers) if a.source in ("measured", "refined")), 0)
     return tuple(
         replace(a, charged_nano=charged_nano) if i == first else a for i, a in enumerate(answers)
@@ -336,7 +336,7 @@ class AtOnce:
 def at_once(
     engine: InferenceEngine, numbers: Sequence[AtOnce], bound: Simultaneous
 ) -> tuple[tuple[Answer, ...], Simultaneous]:
-    """The answers, all intervals of which hold at once, and what says so.
+    """The answers with intervals that all hold at once, and the statement of that.
 
     Args:
         bound: on the errors of all estimates.
@@ -358,7 +358,7 @@ def at_once(
 def _normal_at_once(
     engine: InferenceEngine, numbers: Sequence[AtOnce], bound: Simultaneous
 ) -> tuple[tuple[Answer, ...], Simultaneous]:
-    """The answers by the joint normal law of all, where it says more than the union bound."""
+    """The answers by the joint normal law of all, where that gives more than the union bound."""
     known = [n.estimate for n in numbers]
     reaches = [e.half_width - e.posterior.allowance if e else 0.0 for e in known]
     missed = 1.0 - numbers[0].asked.confidence
@@ -399,7 +399,7 @@ def _normal_gains(
     missed: float,
     one_sided: bool = False,
 ) -> list[float]:
-    """How much nearer each number's ends may be; 0 where the law of all together is not known.
+    """The gain of each number's ends; 0 where the joint law is unknown.
 
     Args:
         reaches: how far the ends are by the union bound, less allowances, in records.
@@ -444,7 +444,7 @@ def _as_held(number: AtOnce, half_width: float, held: HeldAtOnce) -> Answer:
 
 
 def _of_asked_length(number: AtOnce) -> Answer:
-    """The answer with the interval of the asked length that the joint bound is about."""
+    """The answer with the interval of the asked length, which the joint bound is about."""
     if number.estimate is None:
         return number.answer
     scaled = number.estimate.posterior.scaled(number.asked.row.multiplier)
@@ -484,20 +484,20 @@ class _ExactlyZero:
 
 
 def law_of(query: Primitive, known: AnyPosterior | None) -> Law:
-    """What is known of a query by that of its row; None for one that vanishes on every cell."""
+    """The law of a query by its row's; None for a query that vanishes on every cell."""
     return _ExactlyZero() if known is None else known.scaled(query.multiplier)
 
 
 @dataclass(frozen=True)
 class Looked:
-    """The answers of a workload, and per question its ends; no ends where nothing can be chosen."""
+    """The answers of a workload, and ends per question; none where nothing can be chosen."""
 
     answers: tuple[Answer, ...]
     ends: tuple[Ends, ...]
 
 
 def ends_for(workload: Workload, law: Law, confidence: float) -> Ends | None:
-    """The ends of one of a workload's numbers that a choice among them needs.
+    """The ends of a workload's number that a choice among all needs.
 
     None where all hold at once already, and where there is one number to choose from.
     """
@@ -509,7 +509,7 @@ def ends_for(workload: Workload, law: Law, confidence: float) -> Ends | None:
 
 
 def after_looking(workload: Workload, found: Sequence[tuple[Answer, Ends | None]]) -> Looked:
-    """The answers with the ends that readings after looking need.
+    """The answers with the ends for readings after looking.
 
     Where the workload says how a choice is made, its answers have the intervals for that.
     """

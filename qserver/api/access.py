@@ -48,20 +48,20 @@ class Access(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether no account is asked for."""
+        """Whether requests need no account."""
 
     def admit(self, credentials: Credentials) -> Caller:
-        """The caller; AccessError if it may not ask, StoreError if that is unknown."""
+        """The caller; AccessError if it may not ask, StoreError if that cannot be known."""
 
 
 class OpenAccess:
-    """No accounts: whoever is on this machine may do everything. For demos."""
+    """No accounts: anybody on this machine may do everything. For demos."""
 
     is_open = True
 
     def admit(self, credentials: Credentials) -> Caller:
-        """The owner, on this machine; nobody from elsewhere."""
-        # A page of another origin can have its own name lead to this machine, and then read all.
+        """The owner on this machine; AccessError elsewhere."""
+        # A page of another origin can point its own name at this machine, and then read everything.
         here = credentials.host == "localhost" or _is_loopback(credentials.host)
         if credentials.forwarded or not here or not _is_loopback(credentials.address):
             raise AccessError(
@@ -71,7 +71,7 @@ class OpenAccess:
 
 
 class TokenSource(Protocol):
-    """Where token records are kept."""
+    """The store of token records."""
 
     def token_record(self, token_id: str) -> TokenRecord | None:
         """The record of a valid token, or None."""
@@ -81,7 +81,7 @@ class RequestRates(Protocol):
     """Counts requests."""
 
     def pass_one(self, whose: str, *, rate: int) -> None:
-        """Count a request of `whose`, `rate` a second; RateLimitedError."""
+        """Count a request of a sender, whose rate is `rate` a second; RateLimitedError."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class TokenAccess:
 
     def admit(self, credentials: Credentials) -> Caller:
         """The bearer of the token, once both rates let the request pass."""
-        # Ahead of everything else: it bounds how often a secret can be tried.
+        # First of all: this bounds how often a secret can be tried.
         network = _network(credentials.address)
         self._rates.pass_one(f"address:{network}", rate=self._address_rate)
         caller = self._bearer(_bearer_of(credentials.authorization))
@@ -193,7 +193,7 @@ def _bearer_of(authorization: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _network(address: str) -> str:
-    """The address; of IPv6 the first half, since one sender has all of the other."""
+    """The address; of IPv6 the first half, since one sender owns the other."""
     try:
         found = _read(address)
     except ValueError:
@@ -211,6 +211,6 @@ def _is_loopback(address: str) -> bool:
 
 
 def _read(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The address; one of IPv4 also where a socket for both kinds spells it as IPv6."""
+    """The address; an IPv4 one also in the spelling of a socket for both kinds."""
     found = ipaddress.ip_address(address)
     return getattr(found, "ipv4_mapped", None) or found

@@ -35,7 +35,7 @@ class Pages(Protocol):
     """Web pages that the same app serves."""
 
     def register(self, app: Flask) -> None:
-        """Add their routes."""
+        """Add the pages' routes."""
 
 
 def create_app(
@@ -59,7 +59,7 @@ def create_app(
     """
     app = Flask("qserver.api", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = max_body_bytes
-    # A path is what it is: no redirects, whose bodies would be HTML, and no unasked-for OPTIONS.
+    # Paths are exact: no redirects, whose bodies would be HTML, and no implicit OPTIONS.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
     app.url_map.converters["model"] = ModelId

@@ -178,7 +178,7 @@ _CONDITIONS = {
 
 
 class RequestError(QServerError):
-    """A fault of the request itself, before any use case is reached.
+    """A fault of the request itself, found before any use case.
 
     Args:
         code: a code of `qserver.api.errors`.
@@ -239,7 +239,7 @@ def job_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_delta(problem: dict[str, Any], delta: float | None) -> dict[str, Any]:
-    """The same problem; of a price it says at which delta that is epsilon, if at any."""
+    """The same problem; beside a price it states the delta, if any."""
     if delta is None or "price" not in problem:
         return problem
     detail = f"{problem['detail']} Amounts are epsilon{at_delta(delta)}."
@@ -247,7 +247,7 @@ def with_delta(problem: dict[str, Any], delta: float | None) -> dict[str, Any]:
 
 
 def early_response(exc: Exception, environ: dict[str, Any]) -> Response:
-    """The problem of a request that never reached the app, with all of its headers."""
+    """The problem of a request that never reached the app, with all headers."""
     known = isinstance(exc, QServerError) and kind_of_problem(exc.code) is not INTERNAL
     kind = kind_of_problem(exc.code) if known and isinstance(exc, QServerError) else INTERNAL
     if kind.status >= 500:
@@ -260,7 +260,7 @@ def early_response(exc: Exception, environ: dict[str, Any]) -> Response:
 
 
 def _add_challenge(response: Response, exc: Exception) -> None:
-    """The headers that tell a client how to get in."""
+    """The headers that tell a client how to authenticate."""
     if response.status_code == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="qserver"'
     if isinstance(exc, RateLimitedError):
@@ -275,7 +275,7 @@ def _on_known(delta: Callable[[str], float | None], exc: QServerError) -> Respon
         _log.error("%s: %s", exc.code, exc, extra={"code": exc.code})
     dataset, facts, at = (request.view_args or {}).get("dataset"), _facts(exc), None
     if dataset is not None and "price" in facts:
-        # The price is said even where the store can no longer be read.
+        # The price is stated even when the store cannot be read.
         with suppress(QServerError):
             at = delta(dataset)
     return _response(kind, str(exc), facts, delta=at)
@@ -335,7 +335,7 @@ def _facts(exc: QServerError) -> dict[str, Any]:
 
 
 def _place(exc: InputError) -> dict[str, Any]:
-    """Where in a text of SQL the fault lies."""
+    """The place of the fault in a text of SQL."""
     if not isinstance(exc, SqlError):
         return {}
     return {"line": exc.line, "column": exc.column, "excerpt": exc.excerpt}

@@ -1,4 +1,4 @@
-"""The gate in front of the app: every request but those to public pages needs a caller.
+"""The gate in front of the app: every request, except to public pages, needs a caller.
 
 Programs send a token in `Authorization`. A browser keeps it in a cookie that goes to the web pages
 alone, so that no page of another origin can use it on the JSON interface.
@@ -38,7 +38,7 @@ _GATE = "qserver.gate"
 
 
 class AccessGate:
-    """WSGI: lets a request through once it is known whose it is.
+    """WSGI: lets a request through once its caller is known.
 
     Args:
         app: the whole app, kept answers included.
@@ -59,7 +59,7 @@ class AccessGate:
             return self._app(environ, start)
         is_page = path.startswith(PAGES)
         if _CALLER in environ or _REFUSAL in environ:
-            return self._app(environ, start)  # a request that is run again was admitted before
+            return self._app(environ, start)  # a repeated run of an admitted request
         try:
             environ[_CALLER] = self._access.admit(self._credentials(environ, is_page=is_page))
         except Exception as exc:  # noqa: BLE001 - whatever it is, nobody gets in
@@ -81,7 +81,7 @@ class AccessGate:
         return self._sender(authorization, environ)
 
     def _sender(self, authorization: str, environ: WSGIEnvironment) -> Credentials:
-        """Sender of a request; of a forwarded one the address that the outermost proxy saw."""
+        """The sender of a request; of a forwarded one the address that the outermost proxy saw."""
         address = environ.get("REMOTE_ADDR") or ""
         forwarded = environ.get("HTTP_X_FORWARDED_FOR", "")
         chain = parse_list_header(forwarded)
@@ -92,14 +92,14 @@ class AccessGate:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without port and brackets; that of old requests without one."""
+    """The name in a Host header, without port and brackets; for an old request without one, ''."""
     if not host:
         return "localhost"
     return urlsplit(f"//{host}").hostname or "" if _SANE_HOST.match(host) else ""
 
 
 def caller_of_request() -> Caller:
-    """Who sends the request under way; AccessError where the gate saw nobody."""
+    """The sender of the present request; AccessError if the gate saw nobody."""
     refusal = request.environ.get(_REFUSAL)
     if isinstance(refusal, QServerError):
         raise refusal
@@ -110,7 +110,7 @@ def caller_of_request() -> Caller:
 
 
 def caller_of_token(token: str) -> Caller:
-    """Whose token it is that came with the request under way; AccessError, StoreError."""
+    """The bearer of the token in the present request; AccessError, StoreError."""
     gate = request.environ.get(_GATE)
     if not isinstance(gate, AccessGate):
         raise UnauthenticatedError
@@ -118,7 +118,7 @@ def caller_of_token(token: str) -> Caller:
 
 
 def register_roles(app: Flask) -> None:
-    """Let routes that are the owner's own answer nobody else."""
+    """Keep the owner's routes for owners."""
 
     @app.before_request
     def check_role() -> None:

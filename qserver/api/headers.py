@@ -33,7 +33,7 @@ _SECONDS = re.compile(r"[0-9]{1,6}\Z")
 
 
 def request_id() -> str:
-    """The id of the request under way."""
+    """The id of the present request."""
     return request_id_of(request.environ)
 
 
@@ -60,7 +60,7 @@ def finish_response(response: Response) -> Response:
 
 @dataclass(frozen=True)
 class Preference:
-    """What the Prefer header asks (RFC 7240).
+    """The content of the Prefer header (RFC 7240).
 
     Args:
         is_async: `respond-async`: a job rather than a wait.
@@ -77,7 +77,7 @@ class Preference:
 
 
 def preference_of(asked: Request) -> Preference:
-    """The request's preference; what is not understood is ignored, as the RFC asks."""
+    """The request's preference; unknown ones are ignored, as the RFC asks."""
     text = asked.headers.get("Prefer")
     if text is None:
         return Preference()

@@ -95,7 +95,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 
 def _discard(request: Request, n_bytes: int) -> None:
-    """Read what is refused anyway, and forget it: most clients send all before they listen."""
+    """Read a refused body and forget it: most clients send all before they listen."""
     stream = request.environ["wsgi.input"]
     while n_bytes > 0:
         n_read = len(stream.read(min(n_bytes, _PIECE)))
@@ -105,7 +105,7 @@ def _discard(request: Request, n_bytes: int) -> None:
 
 
 def _read_chunks(request: Request) -> bytes:
-    """A body that comes in chunks; Werkzeug would cut it off at the limit without a word."""
+    """The chunks of a body; Werkzeug would silently cut it off at the limit."""
     limit = request.max_content_length
     if limit is not None:
         request.max_content_length = limit + 1
@@ -158,7 +158,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _check_shape(document: object) -> None:
-    """Walk without recursion: depth, and texts that UTF-8 cannot hold."""
+    """Check depth, and texts that UTF-8 cannot hold, without recursion."""
     rest = [(document, 0)]
     while rest:
         value, depth = rest.pop()

@@ -1,4 +1,4 @@
-"""Lanes of requests: those that take processor time, or seconds, keep no short one waiting."""
+"""Lanes of requests: those that take processor time, or seconds, delay no short one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Broken(RawIOBase):
         self._error = error
 
     def readable(self) -> bool:
-        """Yes, so that its error is met."""
+        """True, so that the reader meets the error."""
         return True
 
     def readinto(self, _buffer: object, /) -> int:
@@ -56,7 +56,7 @@ class _Broken(RawIOBase):
 
 
 class Lanes:
-    """WSGI: passes a request on in its lane. It changes nothing on a server without visits.
+    """WSGI: passes a request on in its lane; without effect on a server without visits.
 
     Args:
         app: the app.
@@ -79,11 +79,11 @@ class Lanes:
         raise Parked(lane=lane)
 
     def _read_body(self, environ: WSGIEnvironment) -> None:
-        """Read the body here, so that a slow sender holds no place in the lane."""
+        """Read the body before the lane, so that a slow sender holds no place in it."""
         length = environ.get("CONTENT_LENGTH") or ""
         if length.isdecimal() and int(length) > self._max_body_bytes:
             return
-        # In chunks one byte too many is enough for the app to refuse it.
+        # In a chunked body one byte too many suffices for the app to refuse it.
         n_bytes = int(length) if length.isdecimal() else self._max_body_bytes + 1
         try:
             environ["wsgi.input"] = BytesIO(environ["wsgi.input"].read(n_bytes))

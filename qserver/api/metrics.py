@@ -1,4 +1,4 @@
-"""Count the requests for the operator, and log them if that is set.
+"""Count the requests for the operator, and log them if settings say so.
 
 Nothing finer than the publication slot: times are rounded up to whole slots before they are
 counted, and no line has a time of its own beyond the second.
@@ -40,7 +40,7 @@ PROBLEMS = Counter("qserver_http_problems", "Problems that were sent, by code.",
 
 
 class Observed:
-    """WSGI: counts requests by route, method and status, and their times in whole slots.
+    """WSGI: counts requests by route, method and status, and times them in whole slots.
 
     Args:
         app: the whole app.
@@ -65,7 +65,7 @@ class Observed:
 
     def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         """The app's response, counted when its status is known."""
-        # A request that was put aside runs again: it began when it first came.
+        # A request that was put aside runs again; its time starts at the first arrival.
         begun = environ.setdefault(_BEGUN_KEY, self._clock())
 
         def observed_start(status: str, headers: Any, *rest: Any) -> Any:
@@ -75,7 +75,7 @@ class Observed:
         return self._app(environ, observed_start)
 
     def _observe(self, environ: WSGIEnvironment, status: str, elapsed_s: float) -> None:
-        # Only known routes and methods: whoever makes up others must not fill the memory.
+        # Only known routes and methods: invented ones must not fill the memory.
         route = environ.get(ROUTE_KEY, "other")
         method = environ["REQUEST_METHOD"] if route != "other" else "other"
         REQUESTS.labels(method, route, status).inc()
@@ -104,7 +104,7 @@ _SPAN = "qserver.span"
 
 
 class Traced:
-    """WSGI: a span from when a request first came until its status is known.
+    """WSGI: a span from a request's first arrival until its status is known.
 
     A client's `traceparent` is its parent where it is one of W3C; nothing else of it is kept.
 
@@ -138,7 +138,7 @@ class Traced:
 
 
 def _end(span: telemetry.Span, environ: WSGIEnvironment, status: int) -> None:
-    # As for the metrics: methods and routes that are ours alone.
+    # Our own methods and routes alone, as in the metrics.
     route = str(environ.get(ROUTE_KEY, "other"))
     method = str(environ["REQUEST_METHOD"]) if route != "other" else "other"
     facts: dict[str, str | int] = {

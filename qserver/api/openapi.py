@@ -178,7 +178,7 @@ def _components(routes: list[Route]) -> dict[str, Any]:
 
 
 def _examples() -> dict[str, list[Any]]:
-    """Bodies as they may look, by component; the figures are illustrations."""
+    """Example bodies by component; the figures are illustrations."""
     text = files("qserver").joinpath("data", "http-examples.json").read_text(encoding="utf-8")
     found: dict[str, list[Any]] = json.loads(text)
     return found
@@ -189,7 +189,7 @@ def _ref(name: str) -> dict[str, Any]:
 
 
 def _resolved(value: Any) -> Any:
-    """`value` with each reference to a component as OpenAPI writes it."""
+    """`value` with references to components in OpenAPI's spelling."""
     if isinstance(value, dict):
         return {
             ("$ref" if k == JSON_REF else k): _REF + str(v) if k == JSON_REF else _resolved(v)

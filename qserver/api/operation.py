@@ -23,7 +23,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,15}\Z")
 
 @dataclass(frozen=True)
 class Parameter:
-    """A query parameter or a request header, as the documentation shows it."""
+    """A query parameter or a request header in the documentation."""
 
     name: str
     description: str
@@ -31,13 +31,13 @@ class Parameter:
 
     @classmethod
     def of(cls, field: Field) -> Parameter:
-        """That of a whole number, as the table of fields has it."""
+        """The parameter of a whole number, from the table of fields."""
         default = {} if field.default is None else {"default": field.default}
         return cls(field.name, field.about, {"type": "integer", **field.schema, **default})
 
 
 def read_parameters(request: Request, *known: Parameter) -> dict[str, str]:
-    """The query parameters by name; InputError if one is unknown, or comes twice."""
+    """The query parameters by name; InputError for an unknown or repeated one."""
     if not request.environ.get("QUERY_STRING"):
         return {}
     names = [parameter.name for parameter in known]
@@ -55,7 +55,7 @@ def read_parameters(request: Request, *known: Parameter) -> dict[str, str]:
 def integer_parameter(
     values: Mapping[str, str], name: str, *, default: int, least: int, most: int
 ) -> int:
-    """An integer parameter within its bounds; InputError if it is none, or out of them."""
+    """An integer parameter; InputError for no integer or one out of bounds."""
     text = values.get(name)
     if text is None:
         return default
@@ -65,7 +65,7 @@ def integer_parameter(
 
 
 def object_parameter(values: Mapping[str, str], name: str) -> Mapping[str, Any] | None:
-    """A parameter that holds a JSON object, or None where it is not given.
+    """A parameter that holds a JSON object; None if absent.
 
     Raises:
         InputError: it is not a JSON object.
@@ -120,17 +120,17 @@ class Operation:
 
     @property
     def method(self) -> str:
-        """POST where it takes a body, else GET."""
+        """POST with a body, else GET."""
         return "POST" if self.request else "GET"
 
     @property
     def is_public(self) -> bool:
-        """Whether it needs no token."""
+        """Whether the route needs no token."""
         return self.audience == "public"
 
     @property
     def is_owners(self) -> bool:
-        """Whether it answers owners only."""
+        """Whether only owners get an answer."""
         return self.audience == "owners"
 
     @property
@@ -178,6 +178,6 @@ def operation(
 
 
 def operation_of(view: Callable[..., Any]) -> Operation | None:
-    """The contract of a view, or None where it has none."""
+    """The contract of a view; None without one."""
     found = getattr(view, "operation", None)
     return found if isinstance(found, Operation) else None

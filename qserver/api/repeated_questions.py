@@ -1,4 +1,4 @@
-"""Repeated questions: kept bytes answer them ahead of the app, as long as nothing changed."""
+"""Repeated questions: kept bytes answer them ahead of the app while nothing changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeptAnswer:
-    """A response body, and the version of its dataset that was read before it was computed."""
+    """A response body, and the version of its dataset read before it was computed."""
 
     version: Hashable
     payload: bytes
@@ -45,7 +45,7 @@ class AnswerCache:
         self._lock = Lock()
 
     def find(self, dataset: str, body: bytes) -> KeptAnswer | None:
-        """What was kept for this dataset and body, or None."""
+        """The answer kept for this dataset and body; or None."""
         key = (dataset, body)
         with self._lock:
             kept = self._kept.get(key)
@@ -54,7 +54,7 @@ class AnswerCache:
         return kept
 
     def keep(self, dataset: str, body: bytes, answer: KeptAnswer) -> None:
-        """Keep an answer in place of what was kept for the same dataset and body."""
+        """Keep an answer, instead of an earlier one for the same dataset and body."""
         if len(body) + len(dataset) > self.max_body_bytes:
             return
         key = (dataset, body)
@@ -76,7 +76,7 @@ _MAX_DIGITS = 12
 
 
 class RepeatedQuestions:
-    """WSGI: answers a repeated question in its plainest form, if its first answer was free.
+    """WSGI: answers a repeated question in plainest form, if its first answer was free.
 
     Whatever is unusual about a request (parameters, an idempotency key, another spelling of the
     content type, a body without a stated length, an error) goes the long way, through the app,
@@ -94,17 +94,17 @@ class RepeatedQuestions:
         self._cache = cache
 
     def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        """The response, from kept bytes or from the app."""
+        """The response, from kept bytes or the app."""
         dataset = _plain_dataset(environ)
         length = environ.get("CONTENT_LENGTH", "")
         is_short = length.isdecimal() and len(length) < _MAX_DIGITS
         if dataset is None or not is_short or int(length) > self._cache.max_body_bytes:
             return self._app(environ, start)
         body = environ["wsgi.input"].read(int(length))
-        # Whoever waited for a job is told what that job cost, whatever was kept meanwhile.
+        # A caller that waited for a job is told what that job cost, whatever was kept meanwhile.
         payload = None if is_second_run() else self._kept(dataset, body)
         if payload is None:
-            # What was free once is free again, and quickly found.
+            # A free answer is free again, and quickly found.
             environ[FREE_BEFORE_KEY] = self._cache.find(dataset, body) is not None
             environ["wsgi.input"] = BytesIO(body)
             return self._app(environ, start)
@@ -130,7 +130,7 @@ class RepeatedQuestions:
 
 
 def _plain_dataset(environ: WSGIEnvironment) -> str | None:
-    """The dataset of a question in its plainest form, else None."""
+    """The dataset of a question in plainest form, else None."""
     path = environ["PATH_INFO"]
     is_plain = (
         environ["REQUEST_METHOD"] == "POST"

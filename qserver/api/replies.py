@@ -1,4 +1,4 @@
-"""What all views have in common: their routes, how a request is read, and their responses.
+"""What all views share: their routes, reading requests, making responses.
 
 Those have headers and problems of their own, and the reply of a job.
 """
@@ -32,12 +32,12 @@ def json_reply(body: BaseModel, *, status: int = 200) -> Response:
 
 
 def bytes_reply(payload: bytes, *, status: int = 200) -> Response:
-    """JSON that is already encoded, as a response."""
+    """Encoded JSON as a response."""
     return Response(payload, status=status, content_type=JSON_TYPE)
 
 
 def body_of(found: Answer | StatementAnswer, *, delta: float | None = None) -> BaseModel:
-    """The body that HTTP sends of an answer, or of a table."""
+    """The body of an answer or a table in HTTP."""
     if isinstance(found, StatementAnswer):
         return SqlTableBody.of_answer(found, delta=delta)
     return AnswerBody.of(found, delta=delta)
@@ -105,7 +105,7 @@ class Terms:
 
 
 def terms_of_request(dataset: str, body: bytes, *, wait_s: float) -> Terms:
-    """How the present request asks.
+    """The terms of the present request.
 
     Args:
         body: as it was sent; the idempotency key is bound to it.
@@ -124,7 +124,7 @@ def terms_of_request(dataset: str, body: bytes, *, wait_s: float) -> Terms:
 
 
 def job_reply(job: JobStatus, preference: Preference) -> Response:
-    """202: the job that is finding the answer, where to look for it, and when."""
+    """202: the job that finds the answer, where to look for it, and when."""
     reply = json_reply(JobBody.of(job), status=202)
     reply.headers["Location"] = f"/v1/jobs/{job.id}"
     reply.headers["Retry-After"] = str(POLL_S)

@@ -1,4 +1,4 @@
-"""Single sign-on: whom a token stands for that an OpenID Connect provider signed.
+"""Single sign-on: the caller behind a token that an OpenID Connect provider signed.
 
 Nothing is kept of who signed in: each token says it again, and is checked again each second. Whom
 the provider has in a group that the owner let in is the account `GROUP/NAME`. The online side
@@ -20,7 +20,7 @@ from qserver.config import Settings
 from qserver.errors import AccessError, UnauthenticatedError
 from qserver.records.account import Account, Caller, is_plain_name
 
-# What providers sign with. No shared secret: whoever checks a token could sign one.
+# The providers' algorithms. No shared secret, which would let every checker sign.
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 ALGORITHMS = (*_RSA, "ES256", "ES384", "ES512", "Ed25519")
 SKEW_S = 60
@@ -40,7 +40,7 @@ class Accounts(Protocol):
     """The owner's accounts."""
 
     def known(self, names: Sequence[str]) -> dict[str, Account]:
-        """Those of the names that are known."""
+        """The known ones of these names."""
 
 
 class Provider:
@@ -105,7 +105,7 @@ class Provider:
         return None if kid is None else self._keys.get(kid)
 
     def _read(self) -> None:
-        """Read facts and keys anew, unless that was done a moment ago."""
+        """Read facts and keys anew, unless they were read a moment ago."""
         now = self._clock()
         if now < self._next_fetch:
             return
@@ -116,7 +116,7 @@ class Provider:
             self._keys = _public_keys(self._fetch(facts["jwks_uri"]))
             self._facts, self._stale_at = facts, now + _FRESH_S
         except (OSError, ValueError) as exc:
-            # What is known stays in force.
+            # Known keys stay in force.
             _log.warning("the provider %s cannot be read: %s", self.issuer, exc)
 
     def _check(self, facts: Mapping[str, Any]) -> None:
@@ -152,7 +152,7 @@ class SignOn:
 
     @classmethod
     def of(cls, settings: Settings, accounts: Accounts) -> SignOn | None:
-        """The one that the settings name, or None.
+        """The sign-on of the settings, or None.
 
         Raises:
             ConfigError: its libraries are not installed.
@@ -163,7 +163,7 @@ class SignOn:
         return cls(settings, accounts, Provider(settings.oidc_issuer, fetch=fetch_json))
 
     def caller(self, text: str) -> Caller:
-        """Whom a token stands for.
+        """The caller behind a token.
 
         Raises:
             UnauthenticatedError: it is none of ours, or out of date; which of them is not told.
@@ -172,7 +172,7 @@ class SignOn:
         return self._caller(self._claims(text))
 
     def signed_in(self, text: str, *, nonce: str) -> Caller:
-        """Whom the ID token of a sign-in stands for; raises as `caller`, also at another nonce."""
+        """The caller behind a sign-in's ID token; raises as `caller`, also at another nonce."""
         claims = self._claims(text)
         audience, given = claims["aud"], claims.get("nonce")
         names = audience if isinstance(audience, list) else [audience]
@@ -249,7 +249,7 @@ def _groups(claim: object) -> list[str]:
 
 
 def _public_keys(found: Mapping[str, Any]) -> dict[str | None, Any]:
-    """The keys of a set by their ids, without those that are no public keys."""
+    """The public keys of a set by id; other entries are left out."""
     from joserfc.errors import JoseError
     from joserfc.jwk import import_key
 
@@ -264,7 +264,7 @@ def _public_keys(found: Mapping[str, Any]) -> dict[str | None, Any]:
 
 
 def fetch_json(url: str) -> Mapping[str, Any]:
-    """The JSON object at an address; OSError or ValueError if there is none."""
+    """The JSON object at an address; OSError or ValueError without one."""
     import urllib3
 
     try:

@@ -62,7 +62,7 @@ def free_document(free: Offer | Sequence[Offer | None] | None) -> Any:
 
 
 def offer_document(offer: Offer) -> dict[str, Any]:
-    """What history says at no cost."""
+    """The free interval of history."""
     return {
         "interval": [offer.low, offer.high],
         "confidence": offer.confidence,
@@ -104,7 +104,7 @@ class RecordBody(BaseModel):
         super().__init_subclass__(**more)
         if record is None:
             return
-        # Of the class by itself: those of pydantic's own cannot be read.
+        # The class's own docstring: pydantic's inherited ones cannot be read.
         own = type("", (), {"__annotations__": vars(cls).get("__annotations__", {})})
         own.__module__ = cls.__module__
         written = hints_of(own, include_extras=True)
@@ -124,7 +124,7 @@ class RecordBody(BaseModel):
 
     @classmethod
     def of(cls, record: object, **more: object) -> Self:
-        """The record as JSON has it; `more`: fields that the record lacks."""
+        """The record as JSON; `more`: fields that the record lacks."""
         return cls.model_validate(_Joined(record, more) if more else record)
 
 
@@ -162,7 +162,7 @@ def _hints(record: type) -> Mapping[str, Any]:
 
 
 def _is_told(hint: Any) -> bool:
-    """Whether a type says by itself what it is."""
+    """Whether a type documents itself."""
     said = getattr(hint, "__metadata__", ())
     return any("description" in (getattr(one, "json_schema", None) or ()) for one in said) or any(
         isinstance(one, FieldInfo) and one.description for one in said
@@ -174,7 +174,7 @@ def _maker(made: Any) -> Any:
 
 
 def _held(record: type, path: str) -> tuple[type, str]:
-    """The record that holds the attribute of a path, and the attribute's name."""
+    """The record with the attribute of a path, and the attribute's name."""
     first, _, rest = path.partition(".")
     if rest:
         return _held(_hints(record)[first], rest)
@@ -187,7 +187,7 @@ def _type_of(record: type, path: str) -> Any:
 
 
 def _shown(hint: Any, *, is_nano: bool = False) -> Any:
-    """The type that JSON has of a record's type."""
+    """The JSON type for a record's type."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return reduce(or_, (_shown(one, is_nano=is_nano) for one in inner))
@@ -209,7 +209,7 @@ _WORDS = {
 
 @cache
 def _texts(record: type) -> Mapping[str, str]:
-    """What docstrings say of each argument of a record; of several together the same."""
+    """The docstrings' texts on each argument of a record; equal ones of several are kept."""
     found: dict[str, str] = {}
     for kind in reversed(record.__mro__):
         _, _, said = cleandoc(kind.__doc__ or "").partition("Args:\n")
@@ -219,7 +219,7 @@ def _texts(record: type) -> Mapping[str, str]:
 
 
 def _told(record: type, path: str) -> str | None:
-    """What is said of an attribute, in the words of JSON."""
+    """The text on an attribute, in the words of JSON."""
     holder, name = _held(record, path)
     text = _texts(holder).get(name)
     made = getattr(holder, name, None)

@@ -34,7 +34,7 @@ _MAX_BYTES = 1 << 20
 
 
 def where_document(conditions: Sequence[str]) -> dict[str, Any]:
-    """The `where` object of all conditions together.
+    """The `where` object of all conditions.
 
     Raises:
         ConfigError: a condition is malformed, or two name the same attribute.

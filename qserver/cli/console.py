@@ -27,7 +27,7 @@ _BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 
 @dataclass(frozen=True)
 class Console:
-    """Results go to `out`, everything else to `err`.
+    """Writes results to `out`, everything else to `err`.
 
     Args:
         out: standard output.
@@ -47,7 +47,7 @@ class Console:
         self.out.flush()
 
     def aside(self, text: str = "") -> None:
-        """Write one line that stands beside the result."""
+        """Write one line beside the result."""
         if not self.quiet:
             self.line(text)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.console import Console, cost_text, epsilon_text
-from qserver.cli.requests import (
+from qserver.cli.remote_commands import (
     Rows,
     add_ledger_options,
     add_server_options,
@@ -115,7 +115,7 @@ def run_history(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def _loss_rows(ledger: Mapping[str, Any]) -> Rows:
-    """The loss by value; without an attribute what is spent."""
+    """The loss by value; without an attribute, the spent budget."""
     if ledger["by_value"]:
         return ("value", "loss"), ledger["by_value"].items()
     names = ("limit", "spent", "remaining", "n_charges", "loss")
@@ -123,7 +123,7 @@ def _loss_rows(ledger: Mapping[str, Any]) -> Rows:
 
 
 def _show_plans(console: Console, dataset: Mapping[str, Any]) -> None:
-    """What decides how questions are measured; an older server does not send it."""
+    """Show the owner's choices about measuring; an older server does not send them."""
     if zcdp := dataset.get("zcdp"):
         spent, limit = epsilon_text(zcdp["spent_rho"]), epsilon_text(zcdp["limit_rho"])
         console.line(f"privacy: zcdp, epsilon{at_delta(zcdp['delta'])}; rho {spent} of {limit}")
@@ -206,7 +206,7 @@ def _attribute_row(attribute: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _level_rows(attribute: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """The same for the levels above its labels."""
+    """The levels above an attribute's labels, in the same columns."""
     rows = []
     for name, groups in attribute.get("levels", {}).items():
         more = ", ..." if len(groups) > _MOST_LABELS else ""

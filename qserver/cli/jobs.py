@@ -1,4 +1,4 @@
-"""`qserver jobs`: what this user asked here and did not wait for, and how it ended.
+"""`qserver jobs`: the jobs that this user left, and their results.
 
 A server tells a job to whoever has its id and asked for it. So the command line notes the ids of
 those that it left, as a browser does: a line each in a file of the user's own.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from qserver.cli.console import Console, interval_text
 from qserver.cli.questions import answer_rows, show_asked, show_cost
-from qserver.cli.requests import add_server_options, reply_to, show_reply, url_of
+from qserver.cli.remote_commands import add_server_options, reply_to, show_reply, url_of
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.workloads import show_answers
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 @dataclass(frozen=True)
 class JobNotes:
-    """The ids of jobs that were left, oldest first; each with its server.
+    """The ids of unfinished jobs that this user left, oldest first, each with its server.
 
     Args:
         path: the file; only its user may read it.
@@ -62,11 +62,11 @@ class JobNotes:
         return [job for at, job in self._lines() if at == url]
 
     def add(self, url: str, job: str) -> None:
-        """Note a job; the oldest beyond a hundred are forgotten. A full disk keeps nobody."""
+        """Note a job and forget the oldest beyond a hundred. A full disk stops nobody."""
         self._write([*(line for line in self._lines() if line != (url, job)), (url, job)][-_MOST:])
 
     def forget(self, url: str, job: str) -> None:
-        """Forget a job that the server does not know any more."""
+        """Forget a job that the server does not know."""
         self._write([line for line in self._lines() if line != (url, job)])
 
     def _lines(self) -> Iterator[tuple[str, str]]:
@@ -91,7 +91,7 @@ def notes_of(runtime: Runtime) -> JobNotes:
 
 
 def note_left(args: argparse.Namespace, runtime: Runtime, job: str) -> None:
-    """Note a job whose answer was not there in time, and say how to come back to it."""
+    """Note a job whose answer was late, and say how to return to it."""
     notes_of(runtime).add(url_of(args), job)
     runtime.console.note("Come back to it with:")
     runtime.console.note(f"  {runtime.programs.typed('qserver')} jobs {job}")
@@ -114,7 +114,7 @@ def _list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def _known(args: argparse.Namespace, runtime: Runtime) -> Iterator[Mapping[str, Any]]:
-    """The jobs that the server still has, oldest first."""
+    """The jobs that the server still knows, oldest first."""
     from qserver.client import requests
     from qserver.client.errors import ServerProblemError
 
@@ -129,7 +129,7 @@ def _known(args: argparse.Namespace, runtime: Runtime) -> Iterator[Mapping[str, 
 
 
 def _short(job: Mapping[str, Any]) -> str:
-    """An answer of one interval, or why there is none, in a few words."""
+    """An answer of one interval, or the reason for none, in a few words."""
     result = job.get("result") or {}
     if "interval" in result:
         low, high = result["interval"]
@@ -149,7 +149,7 @@ def _await(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def _awaited(patience: Patience, call: Call) -> Flow[Reply]:
-    """The result of a job, once it is done."""
+    """The result of a finished job."""
     import json
 
     from qserver.client.flows import job_result, sent

@@ -16,7 +16,7 @@ from qserver.cli import datasets, jobs, models, plot, questions, sql, workloads
 from qserver.cli.console import Console, wants_colour
 from qserver.cli.local import accounts, audit
 from qserver.cli.local import options as local
-from qserver.cli.requests import in_flags
+from qserver.cli.remote_commands import in_flags
 from qserver.cli.runtime import EXIT_CODES_HELP, Commands, ExitCode, Programs, Runtime, exit_code_of
 from qserver.errors import QServerError
 from qserver.program.start import SHELLS, completion_script
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None, *, environ: Mapping[str, str] | None
     """
     given = os.environ if environ is None else environ
     console = Console(out=sys.stdout, err=sys.stderr, may_colour=wants_colour(given))
-    # Without `argv`, this process was started by a path that can be typed again.
+    # Without `argv`, the path that started this process can be typed again.
     programs = Programs.of(sys.argv[0] if argv is None else "", given)
     runtime = Runtime(console=console, environ=given, programs=programs)
     args = build_parser(runtime).parse_args(argv)

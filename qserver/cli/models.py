@@ -19,7 +19,7 @@ from qserver.cli.questions import (
     show_price,
     show_remaining,
 )
-from qserver.cli.requests import (
+from qserver.cli.remote_commands import (
     add_fields,
     add_server_options,
     add_where,
@@ -143,7 +143,7 @@ def show_proposal(console: Console, reply: Mapping[str, Any]) -> None:
 
 
 def show_complexity(console: Console, audit: Mapping[str, Any]) -> None:
-    """How many independent numbers a network and its tables have."""
+    """The number of independent numbers of a network and of its tables."""
     most = "" if audit["table_complexity_is_exact"] else "at most "
     console.line(
         f"independent numbers: {audit['complexity']:,} in the model, "
@@ -152,7 +152,7 @@ def show_complexity(console: Console, audit: Mapping[str, Any]) -> None:
 
 
 def gate_text(*, passes: bool, reason: str) -> str:
-    """The decision of a gate."""
+    """The gate's decision, in words."""
     return f"gate: {'pass' if passes else 'refused'}. {reason}"
 
 

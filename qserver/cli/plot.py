@@ -8,7 +8,7 @@ from pathlib import Path
 
 from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.questions import add_question_options, question_of
-from qserver.cli.requests import add_ledger_options, add_server_options, driver_of, ledger_of
+from qserver.cli.remote_commands import add_ledger_options, add_server_options, driver_of, ledger_of
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.errors import ConfigError, NotEstimableError
 
@@ -27,7 +27,7 @@ def write_svg(path: Path, text: str) -> None:
 
 
 def check_svg_path(path: Path) -> None:
-    """Raise ConfigError unless the name ends in .svg; call this before asking a server."""
+    """Raise ConfigError unless the name ends in .svg; comes before any request."""
     if path.suffix.lower() != ".svg":
         raise ConfigError(
             "out",

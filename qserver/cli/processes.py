@@ -62,7 +62,8 @@ class ChildSpec:
 
     @property
     def advice(self) -> str:
-        """Where to read why it failed. Its output may be private, so it is never shown."""
+        """The log that says why the child failed. Its output may be private, so it is never
+        shown."""
         return f"{self.log} says why." if self.log else "Its output above says why."
 
 
@@ -100,18 +101,18 @@ class Child:
             self._end_session()
 
     def _has_ended(self) -> bool:
-        """Whether it ended. It stays unreaped, so that its id is not given to another session."""
+        """Whether the child ended. It stays unreaped, so that no other session gets its id."""
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _end_session(self) -> None:
-        """End what it leaves behind: gunicorn may end before the processes that it forked."""
+        """End the child's remains: gunicorn may end before the processes that it forked."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, taken before anything else starts; port 0 takes a free port.
+    """A listening socket, taken before other starts; port 0 takes a free port.
 
     Raises:
         ConfigError: the host or the port is not available to us.
@@ -242,7 +243,7 @@ class Backoff:
 
 
 class OwnStore(Protocol):
-    """The embedded store, which the supervisor starts again as it does its children."""
+    """The embedded store, which the supervisor restarts as it does its children."""
 
     @property
     def status(self) -> int | None:
@@ -250,10 +251,10 @@ class OwnStore(Protocol):
 
     @property
     def advice(self) -> str:
-        """Where to read why it failed."""
+        """The log that says why the store failed."""
 
     def restart(self) -> None:
-        """Start it again at the same address.
+        """Start the store again at the same address.
 
         Raises:
             StoreUnavailableError, StateInUseError: not now; another try may succeed. A process that
@@ -263,12 +264,12 @@ class OwnStore(Protocol):
         """
 
     def tend(self) -> str:
-        """Do what is due while it runs; returns a line for people, '' for none."""
+        """Do what is due for a running process; returns a line for people, '' for none."""
 
 
 @dataclass
 class _Post:
-    """A position in the server: what runs there, or the time when it is started again."""
+    """A position in the server: its process, or the time of the next start."""
 
     name: str
     status: Callable[[], int | None]
@@ -319,7 +320,7 @@ class Supervisor:
         self._clock = clock
         self._start_child = start_child
         self._children: list[_ChildPost] = []
-        # The store comes first: what starts after it finds it there.
+        # The store comes first, so that later children find it.
         self._posts: list[_Post] = []
         if store is not None:
             self._add("store", lambda: store.status, store.restart, store.advice)
@@ -331,7 +332,7 @@ class Supervisor:
         self._add(spec.name, held.status, held.start, spec.advice)
 
     def check_start(self) -> None:
-        """Start again what was killed; for the time before the server is announced.
+        """Start killed processes again, before the server is announced.
 
         Raises:
             ChildFailedError: the store or a child ended by itself, as it will the next time.
@@ -347,7 +348,7 @@ class Supervisor:
         self.check()
 
     def check(self) -> float:
-        """Start again what is due; returns the seconds until the next check.
+        """Start due processes again; returns the seconds until the next check.
 
         Raises:
             StoreCorruptError: the store must not be started again.

@@ -1,4 +1,4 @@
-"""`qserver query` and `qserver explain`; how answers, prices and refusals are shown."""
+"""`qserver query` and `qserver explain`; the texts of answers, prices and refusals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from qserver.cli.conditions import WHERE_HELP, question_document
 from qserver.cli.console import Console, cost_text, interval_text, percent_text
-from qserver.cli.requests import (
+from qserver.cli.remote_commands import (
     Rows,
     add_fields,
     add_looking,
@@ -96,7 +96,7 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
 
 
 def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Ask, wait for the job if there is one, and show the answer."""
+    """Ask, wait for the job if any, and show the answer."""
     from qserver.client import requests
 
     asked = requests.query(args.dataset, question_of(args), **_asked(args))
@@ -113,7 +113,7 @@ def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def run_probability(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Show a probability that history gives."""
+    """Show a probability from history."""
     from qserver.client import requests
 
     bounds = given(args, fields.AT_LEAST, fields.BETWEEN, fields.AS_OF)
@@ -127,7 +127,7 @@ def _show_probability(console: Console, found: Mapping[str, Any]) -> None:
 
 
 def _show_reading(console: Console, found: Mapping[str, Any]) -> None:
-    """The law, how it was read where that was asked for, and its numerical error."""
+    """Show the law, its reading if asked for, and its numerical error."""
     from qserver.records.statement import Statement
 
     if found.get("statement") is None:
@@ -140,19 +140,19 @@ def _show_reading(console: Console, found: Mapping[str, Any]) -> None:
 
 
 def _asked(args: argparse.Namespace) -> dict[str, Any]:
-    """How exact the answer shall be, and what may be measured for it."""
+    """The asked exactness, and what may be measured."""
     wanted = given(args, *fields.EXACTNESS, fields.INDEPENDENT, fields.AS_OF)
     return {**wanted, "selected_from": selection_of(args), **reading_of(args)}
 
 
 def question_of(args: argparse.Namespace, json_query: str | None = None) -> dict[str, Any]:
-    """The question that `--where` or `--json-query` gives."""
+    """The question of `--where` or `--json-query`."""
     text = json_query or getattr(args, "query", None)
     return question_document(conditions=args.where, json_query=text, stdin=sys.stdin)
 
 
 def show_asked(console: Console, answer: Mapping[str, Any]) -> None:
-    """An answer, with what to know of it."""
+    """An answer with its remarks."""
     show_answer(console, answer)
     if answer.get("as_of"):
         console.aside(f"counted up to {answer['as_of']}")
@@ -161,13 +161,13 @@ def show_asked(console: Console, answer: Mapping[str, Any]) -> None:
 
 
 def show_remarks(console: Console, answer: Mapping[str, Any]) -> None:
-    """What to know of an answer or of a workload's, a line each."""
+    """The remarks on an answer or on a workload's, a line each."""
     for remark in answer.get("remarks", ()):
         console.aside(remark)
 
 
 def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
-    """An answer with its interval, its cost and what remains."""
+    """An answer with its interval, its cost and the budget left."""
     low, high = answer["interval"]
     text = interval_text(estimate=answer["estimate"], low=low, high=high)
     percent = percent_text(answer["confidence"])
@@ -186,7 +186,7 @@ def answer_rows(answers: Sequence[Mapping[str, Any]]) -> Rows:
 
 
 def show_cost(console: Console, answer: Mapping[str, Any]) -> None:
-    """The cost of an answer, and the budget that remains."""
+    """The cost of an answer, and the budget left."""
     charged = answer["epsilon_charged"]
     is_free = not charged and answer.get("source") in ("history", "exact")
     more = "" if charged or is_free or "source" not in answer else f": {ADDS_NOTHING}"
@@ -202,7 +202,7 @@ def _show_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
 
 
 def show_price(console: Console, explanation: Mapping[str, Any], *more: str) -> None:
-    """The price, more lines about it, what remains, and the asker's own allowance."""
+    """The price with further lines, the budget left, and the asker's own allowance."""
     console.line(f"price: {price_text(explanation)}")
     show_protected(console, explanation.get("protected"))
     show_choices(console, explanation.get("measure"))
@@ -212,13 +212,13 @@ def show_price(console: Console, explanation: Mapping[str, Any], *more: str) -> 
 
 
 def show_protected(console: Console, protected: str | None) -> None:
-    """Of whom a price is the loss, where the data have periods."""
+    """Whose loss the price is, where data have periods."""
     if protected:
         console.line(f"  protected: {protected}")
 
 
 def show_choices(console: Console, choices: Mapping[str, Any] | None) -> None:
-    """What both choices of what is measured cost, where the planner would buy tables."""
+    """The prices of both choices of `measure`, where the planner would buy tables."""
     if choices is None:
         return
     if (fresh := choices.get("independent")) is not None:
@@ -231,7 +231,7 @@ def show_choices(console: Console, choices: Mapping[str, Any] | None) -> None:
 
 
 def show_remaining(console: Console, explanation: Mapping[str, Any]) -> None:
-    """The budget that remains, and the asker's own allowance."""
+    """The budget left, and the asker's own allowance."""
     left = left_text(explanation["remaining"])
     console.line(f"remaining: {left} epsilon{at_delta(explanation.get('delta'))}")
     if explanation.get("own") is not None:
@@ -239,7 +239,7 @@ def show_remaining(console: Console, explanation: Mapping[str, Any]) -> None:
 
 
 def price_text(explanation: Mapping[str, Any]) -> str:
-    """A price, and whether it can be paid."""
+    """A price, and whether the asker can pay it."""
     price, left = explanation["price"], explanation["remaining"]
     said = price_of(price, explanation.get("kind"))
     said += most_text(price, explanation.get("most"))
@@ -247,14 +247,14 @@ def price_text(explanation: Mapping[str, Any]) -> str:
 
 
 def unpayable(price: float, remaining: float, affordable: bool) -> str:  # noqa: FBT001 - a fact
-    """Why a price cannot be paid, as the end of a sentence; '' if it can."""
+    """The reason that a price cannot be paid, to end a sentence; '' if it can."""
     if affordable:
         return ""
     return ", more than remains" if price > remaining else ", but the owner's guard forbids it"
 
 
 def show_curve(console: Console, curve: Sequence[tuple[float, float | None]], heading: str) -> None:
-    """The prices at other lengths, those that can be reached."""
+    """The prices at other lengths in reach."""
     rows = [(f"{length:g}", cost_text(price)) for length, price in curve if price is not None]
     if rows:
         console.line()
@@ -285,7 +285,7 @@ def offer_text(offer: Mapping[str, Any] | None) -> str:
 
 
 def show_problem(console: Console, problem: ServerProblemError) -> None:
-    """The facts of a refusal: the place in a text, or the interval known for each question."""
+    """The facts of a refusal: the place in a text, or the known interval of each question."""
     if "excerpt" in problem.facts:
         console.point(str(problem.facts["excerpt"]))
     if "free" not in problem.facts:
@@ -298,6 +298,6 @@ def show_problem(console: Console, problem: ServerProblemError) -> None:
     for i, offer in known:
         console.note(f"question {i + 1}, {offer_text(offer)}")
     if len(known) < len(free):
-        # Medians and groups are hundreds of questions, of which most often nothing is known.
+        # Medians and groups are hundreds of questions, most of them usually unknown.
         of = f" of the other {len(free) - len(known)}" if known else ""
         console.note(f"known at no cost{of}: nothing yet")

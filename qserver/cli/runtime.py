@@ -1,4 +1,4 @@
-"""The runtime that every command gets, the exit codes, and how to type our programs in hints.
+"""The runtime of every command, the exit codes, and how hints spell our programs.
 
 Hints are ready to paste: `.venv/bin` is rarely on the path.
 """
@@ -45,7 +45,7 @@ class Programs:
         return cls(started, sys.executable if started else "", environ.get("PATH", ""))
 
     def typed(self, name: str) -> str:
-        """What to type for a program: its name if a shell finds this very program, else its path.
+        """How to type a program: its name if a shell finds this very program, else its path.
 
         The path is in the folder of the running program or, for a module that Python runs, in the
         folder of Python. It is quoted for a shell.
@@ -62,7 +62,7 @@ class Programs:
         return quote(text if "/" in text else f"./{text}")
 
     def spelt(self, text: str) -> str:
-        """The sentence, with its commands in backquotes as they can be typed."""
+        """The sentence, with its commands in backquotes as a shell takes them."""
         return _COMMAND.sub(lambda found: f"`{self.typed(found[1])}", text)
 
 
@@ -136,7 +136,7 @@ class Runtime:
     programs: Programs = field(default_factory=Programs)
 
     def command(self, text: str) -> None:
-        """Show one of our commands on a separate line, ready to paste."""
+        """Show one of our commands on its own line, ready to paste."""
         name, _, rest = text.partition(" ")
         self.console.line(f"  {self.programs.typed(name)} {rest}")
 
@@ -188,7 +188,7 @@ def add_store_options(parser: argparse.ArgumentParser, runtime: Runtime) -> None
 
 
 def store_settings(args: argparse.Namespace, runtime: Runtime, **more: object) -> Settings:
-    """The settings for the store that the options or the environment name, with `more` settings.
+    """The settings of the store that the options or the environment name, with `more` settings.
 
     The store may not be running; opening it will tell.
     """

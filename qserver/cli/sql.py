@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from qserver.cli.console import Console
 from qserver.cli.questions import show_choices, show_protected, show_remaining, unpayable
-from qserver.cli.requests import add_fields, add_server_options, given, url_of
+from qserver.cli.remote_commands import add_fields, add_server_options, given, url_of
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.errors import ConfigError
 from qserver.query import request_fields as fields
@@ -144,7 +144,7 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
 
 
 def _at(delta: float | None) -> dict[str, float]:
-    """The member that replies have under zcdp alone."""
+    """A member that replies have under zcdp alone."""
     return {} if delta is None else {"delta": delta}
 
 

@@ -19,7 +19,7 @@ from qserver.cli.questions import (
     show_price,
     show_remarks,
 )
-from qserver.cli.requests import (
+from qserver.cli.remote_commands import (
     add_fields,
     add_looking,
     add_server_options,
@@ -102,7 +102,7 @@ def _document(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _with_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The members with numbers for decimals, which were read as texts."""
+    """The members with numbers for decimals that were read as texts."""
     found = dict(given)
     for name in _REQUIREMENTS:
         if isinstance(found.get(name), str):
@@ -114,7 +114,7 @@ def _with_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show_answers(console: Console, answer: Mapping[str, Any]) -> None:
-    """The answers of a workload as a table, with what to know of them."""
+    """The answers of a workload as a table, with remarks."""
     nearest = answer.get("consistent")
     rows = []
     for i, one in enumerate(answer["answers"]):
@@ -139,7 +139,7 @@ def show_answers(console: Console, answer: Mapping[str, Any]) -> None:
 
 
 def _show_looking(console: Console, answer: Mapping[str, Any]) -> None:
-    """What holds after looking at all answers, and by which law, a line each."""
+    """What holds after looking at all answers, and its law, a line each."""
     from qserver.client.tables import Table
 
     told = answer["answers"][0].get("selected_from")

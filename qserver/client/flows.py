@@ -144,7 +144,7 @@ class Patience:
 
 
 def sent(patience: Patience, call: AnyCall) -> Flow[Reply]:
-    """The reply to a call; the call is sent again where that may help."""
+    """The reply to a call, which is sent again where that may help."""
     pause_s = _FIRST_RETRY_S
     for left in range(patience.retries, -1, -1):
         found: Reply | Failure = yield call
@@ -169,7 +169,7 @@ def all_datasets(patience: Patience, call: Call) -> Flow[Reply]:
 
 
 def answered(patience: Patience, call: Call) -> Flow[Reply]:
-    """The answer to a question: from the reply itself, or from the job that the server made of it.
+    """The answer to a question, from the reply itself or from its job.
 
     A store whose primary was lost may have forgotten a queued job. Nothing was charged for that,
     since a charge is on all replicas before anything is drawn, and the job with it: so the question
@@ -196,7 +196,7 @@ def answered(patience: Patience, call: Call) -> Flow[Reply]:
 
 
 def answered_again(patience: Patience, call: Call) -> Flow[Reply]:
-    """The answer to a question whose job holds only a part of it, as of a statement of SQL.
+    """The answer to a question whose job holds only a part of it, such as a statement of SQL.
 
     The question is sent again under the same key once its job is done. That costs nothing.
     Raises as `answered` does.
@@ -225,26 +225,26 @@ class Exchange(Generic[T]):
     steps: Callable[[Patience, Any], Flow[Reply]] = sent
 
     def explained(self, read: Callable[[Mapping[str, Any]], U]) -> Exchange[U]:
-        """The same request, to the route that tells its price; spends nothing."""
+        """The same request, sent to the route of its price; spends nothing."""
         *head, last = self.call.segments
         path = (*head, "explain") if last == "query" else (*head, last, "explain")
         return Exchange(replace(self.call, segments=path), read)
 
     @property
     def may_take_long(self) -> bool:
-        """Whether its reply may be a job."""
+        """Whether the reply may be a job."""
         return self.steps in (answered, answered_again)
 
 
 def keyed(patience: Patience, call: Call) -> Call:
-    """The call with a key of its own, so that it may be sent again."""
+    """The call with a new key, so that it may be sent again."""
     return replace(call, headers={"Idempotency-Key": patience.new_key()})
 
 
 def job_result(
     patience: Patience, job: Mapping[str, Any], deadline: float
 ) -> Flow[Mapping[str, Any]]:
-    """The result of a job, once it is done. Raises as `answered` does."""
+    """The result of a finished job. Raises as `answered`."""
     pause_s = _FIRST_POLL_S
     while job["state"] in ("queued", "running"):
         if patience.clock() + pause_s > deadline:
@@ -266,7 +266,7 @@ def job_result(
 
 
 def _may_pass(error: Failure) -> bool:
-    """Whether to send it again: no server answers, it asks for time, or a proxy lost the reply."""
+    """Whether to send again: no server answers, it asks for time, or a proxy lost the reply."""
     if isinstance(error, ServerUnreachableError) or error.retry_after_s is not None:
         return True
     return error.code == "bad_reply" and (error.status or 0) >= _FIRST_SERVER_FAULT

@@ -42,7 +42,7 @@ class Column:
 
 
 class Framed(ABC):
-    """A result that is rows and columns."""
+    """A result of rows and columns."""
 
     @abstractmethod
     def records(self) -> list[dict[str, Any]]:
@@ -50,7 +50,7 @@ class Framed(ABC):
 
     @abstractmethod
     def frame(self) -> list[Column]:
-        """The columns, all of the same length; what has no number is None."""
+        """The columns, all of the same length; None for a missing number."""
 
     def to_pandas(self) -> Any:
         """`records` as a pandas.DataFrame; ConfigError if pandas is not installed."""
@@ -81,7 +81,7 @@ class Framed(ABC):
 
 
 def library(name: str) -> Any:
-    """A library that only some results need; ConfigError where it is not installed."""
+    """A library that only some results need; ConfigError if it is not installed."""
     try:
         return import_module(name)
     except ImportError as exc:
@@ -117,7 +117,7 @@ class Listing(Framed):
 
     @abstractmethod
     def _lines(self) -> Iterable[list[str]]:
-        """The texts of the rows that are shown."""
+        """The texts of the shown rows."""
 
     @abstractmethod
     def _rest(self) -> list[str]:
@@ -160,7 +160,7 @@ class Plot:
         return self.svg
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file; replaces an existing one.
+        """Write the plot to a file; replaces an existing one.
 
         Raises:
             ConfigError: the name does not end in .svg, or the file cannot be written.

@@ -113,7 +113,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _is_excepted(parts: SplitResult, no_proxy: str) -> bool:
-    """Whether NO_PROXY names the host.
+    """Whether NO_PROXY excludes the host from proxies.
 
     An entry is `*`, a name (which includes its subdomains), an address, or a network such as
     10.0.0.0/8. A name or an address may have a port; then only that port is meant.
@@ -370,7 +370,7 @@ class HttpClient:
 
 
 def _credentials(proxy: str) -> dict[str, str]:
-    """The header for the user and password in a proxy's URL."""
+    """The header with a proxy's user and password."""
     parts = urlsplit(proxy)
     if parts.username is None:
         return {}

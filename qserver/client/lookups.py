@@ -1,4 +1,4 @@
-"""What may be looked up without asking anything new: a budget, a history, a job, a posterior.
+"""What a client looks up without a new question: a budget, a history, a job, a posterior.
 
 A posterior says how probable each value of a question is, by what was released. Nothing here
 spends.
@@ -126,7 +126,7 @@ class Released(FromJson):
 
 @dataclass(frozen=True, repr=False)
 class History(Listing, FromJson):
-    """What was released, in the order of its release; what is refined keeps its place."""
+    """The releases in their order; a refined one keeps its place."""
 
     released: tuple[Released, ...] = field(metadata=at("rows"))
     version: int
@@ -253,7 +253,7 @@ def check_points(points: int) -> None:
 
 
 def tails(patience: Patience, call: Call, *, points: int) -> Flow[Reply]:
-    """The free interval, from the price that `call` asks for, and the tails about it.
+    """The free interval, from the price of `call`, and the tails about it.
 
     Raises:
         NotEstimableError: history says nothing of the question, or the answer is public.
@@ -270,6 +270,6 @@ def tails(patience: Patience, call: Call, *, points: int) -> Flow[Reply]:
 
 
 def _tail(call: Call, threshold: float) -> Mapping[str, Any]:
-    """The question of a price as that of a probability."""
+    """The question of a price, asked as a probability."""
     kept = {k: v for k, v in (call.document or {}).items() if k not in ("length", "confidence")}
     return {**kept, "at_least": threshold}

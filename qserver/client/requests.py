@@ -68,7 +68,7 @@ _USUAL = {
 
 
 def said(**members: Any) -> dict[str, Any]:
-    """The members of a request that say something: earlier servers know nothing of others."""
+    """The given members of a request: earlier servers know nothing of others."""
     return {
         name: dict(value) if isinstance(value, Mapping) else plain(value)
         for name, value in members.items()
@@ -250,7 +250,7 @@ def price(
     confidence: float | None = None,
 ) -> Exchange[Price]:
     """The price of a statement, with or without EXPLAIN before it; spends nothing."""
-    # The text goes as it is: a refusal points at places in it.
+    # The text is sent unchanged: a refusal points at places in it.
     asked = said(measure=measure, as_of=as_of, within=within, confidence=confidence)
     call = Call(
         path_of(dataset or dataset_of(text), "sql"), {"sql": text, "explain": True, **asked}
@@ -258,7 +258,7 @@ def price(
     return Exchange(call, lambda found: Price.of(found["price"]), answered_again)
 
 
-# Every price has a length in it; the interval that costs nothing has the same ends at any.
+# Every price has a length; the free interval has the same ends at any length.
 _ANY_LENGTH = 1e15
 _PAGE = 1000
 _ACCEPTED = 202
@@ -358,7 +358,7 @@ def _all_pages(patience: Patience, call: Call) -> Flow[Reply]:
 
 
 def _submitted(patience: Patience, call: Call) -> Flow[Reply]:
-    """The job of a question; an answer that is there at once is one that is done."""
+    """The job of a question; an immediate answer makes a finished job."""
     call = keyed(patience, call)
     call = replace(call, headers={**call.headers, "Prefer": "respond-async"})
     reply = yield from sent(patience, call)
@@ -369,7 +369,7 @@ def _submitted(patience: Patience, call: Call) -> Flow[Reply]:
 
 
 def _answered(job: Job, patience: Patience, call: Call) -> Flow[Reply]:  # noqa: ARG001
-    """The answer of a job; one that has it asks nothing."""
+    """The answer of a job; without a request if the job already holds it."""
     deadline = patience.clock() + patience.wait_s
     found = yield from job_result(patience, job.document, deadline)
     if "estimate" not in found:

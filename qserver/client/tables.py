@@ -36,7 +36,7 @@ MOST_ROWS = 40
 
 @dataclass(frozen=True)
 class Picked:
-    """A number that was picked out of a table, with an interval that allows for that.
+    """A number picked out of a table, with an interval that allows for the choice.
 
     Args:
         key: its group.
@@ -50,7 +50,7 @@ class Picked:
 
 
 def _looked(document: Mapping[str, Any] | None, n: int) -> list[dict[str, Any] | None]:
-    """Per answer of a workload its readings after looking; None where there are none."""
+    """Per answer of a workload its intervals after looking; None without any."""
     if document is None:
         return [None] * n
     names = ("at_once", "largest", "least")
@@ -233,7 +233,7 @@ class Table(Listing, FromJson):
                 yield i
 
     def _read(self, cell: Cell, rule: Rule, k: int) -> Interval:
-        """The interval of a cell that holds if it is one of the first k by this rule."""
+        """The interval of a cell that holds if this rule chooses its number among the first k."""
         chosen, looked = self.selected_from, cell.after_looking
         allows = chosen is not None and (
             chosen.rule == "any" or (chosen.rule == rule and chosen.first >= k)
@@ -246,7 +246,7 @@ class Table(Listing, FromJson):
 
     @property
     def looking(self) -> str:
-        """What holds for each number, for all at once and for the largest; '' where unknown."""
+        """What holds for each number, for all at once and for the largest; '' if unknown."""
         return looking_text(list(self._looked_numbers()), n=self._n_numbers)
 
     @property
@@ -280,13 +280,13 @@ class Table(Listing, FromJson):
         return self._flat(groups, numbers)
 
     def _flat(self, groups: Iterable[list[T]], numbers: Iterable[list[T]]) -> list[T]:
-        """What belongs to each group and number, in the order of SELECT."""
+        """Items of each group and number, in the order of SELECT."""
         parts = [*groups, *numbers]
         order = dict.fromkeys(self.order) or range(len(parts))
         return [one for i in order for one in parts[i]]
 
     def _number(self, i: int, name: str) -> list[Column]:
-        """The columns of one number: it, both ends, and its consistent value if there is one."""
+        """The columns of one number: the number, both ends, and its consistent value if any."""
         cells = [row[i] for row in self.cells]
         found = number_columns(name, [(c.estimate, c.interval) for c in cells])
         if self.has_consistent:
@@ -332,7 +332,8 @@ class Table(Listing, FromJson):
 
     @property
     def sure(self) -> str:
-        """What the intervals are: `each with 95 percent confidence`; '' for probabilities."""
+        """The confidence of the intervals: `each with 95 percent confidence`; '' for
+        probabilities."""
         if self.confidence >= 1.0:
             return ""
         # The certified confidence has many digits. Round it down to four decimals.
@@ -386,7 +387,7 @@ class Table(Listing, FromJson):
 
     @property
     def laws(self) -> str:
-        """What the intervals are statements of, in one line; '' where nothing disagrees."""
+        """The laws of the intervals, in one line; '' where released answers agree."""
         told = [c.statement for cells in self.cells for c in cells if c.statement is not None]
         return laws_text(
             [one.law for one in told],

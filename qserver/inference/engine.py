@@ -13,8 +13,8 @@ import numpy as np
 from qserver.errors import InputError
 from qserver.inference.changes import Changes
 from qserver.inference.corners.bias import Bias
-from qserver.inference.disagreement.error_law import ENOUGH
 from qserver.inference.disagreement.known_sums import Together
+from qserver.inference.disagreement.law_by_cheapest_method import ENOUGH
 from qserver.inference.estimate import RowEstimate, Sought, copied, trim
 from qserver.inference.limits import MAX_ROWS
 from qserver.inference.live_rows import LiveRows

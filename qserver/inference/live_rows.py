@@ -12,7 +12,7 @@ import numpy as np
 from qserver.errors import InputError
 from qserver.inference.arrays import FloatArray
 from qserver.inference.disagreement.known_sums import KnownSums, Together
-from qserver.inference.disagreement.normal_law import LAPLACE_VARIANCE
+from qserver.inference.disagreement.normal_law_given_sums import LAPLACE_VARIANCE
 from qserver.inference.estimate import Posterior, RowEstimate, weighted_sum
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.refinement import Refined, WaterFill, Weights

@@ -1,4 +1,4 @@
-"""The cost of one analyst's charges: a cell ledger of these alone, and its course over time."""
+"""The cost of one analyst's charges: their own cell ledger, and its course over time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ChargeEntry:
 
 
 def entries_of(account: str | None, entries: Iterable[ChargeEntry]) -> Iterator[ChargeEntry]:
-    """The charges of an account, of all in a group for `GROUP/`, or of everybody for None.
+    """The charges of an account, of a group for `GROUP/`, or of everybody for None.
 
     `own_nano` is the cost of these charges, not of the payer's alone.
     """
@@ -106,7 +106,7 @@ class OwnLedger:
 
     @property
     def shown(self) -> Shown:
-        """How losses are shown: as those of the population, whose datasets are all of one kind."""
+        """How losses are shown: as the population's, whose datasets are of one kind."""
         return next((self._meta(one).shown for one in self.by_snapshot), Shown())
 
     def spent_after(self, snapshot: str, charges: Sequence[AnyCharge]) -> OwnSpend:
@@ -137,7 +137,7 @@ class OwnLedger:
     def spent_at(self, moment: int) -> int:
         """The spending at a Unix time, in nano-epsilon."""
         before = [mark.spent_nano for mark in self.marks if mark.at <= moment]
-        # Pairs that were declared since lower what was spent by then as well.
+        # Later declared pairs lower earlier spending as well.
         return min(before[-1], self.spent_nano) if before else 0
 
     def _spent(self, shares: Mapping[str, int]) -> int:
@@ -182,7 +182,7 @@ def check_allowance(
     spent, spent_after_nano = shown.nano(ledger.spent_nano), shown.nano(spent_after_nano)
     price = spent_after_nano - spent
     limit, pace = allowance.limit_nano, allowance.pace_nano
-    # A job that costs the analyst nothing more is never refused, even if a limit was lowered since.
+    # A job without a cost to the analyst is never refused, even after a limit was lowered.
     if price == 0:
         return
     if limit is not None and spent_after_nano > limit:
@@ -206,14 +206,14 @@ def _affordable_at(ledger: OwnLedger, *, least_nano: int) -> int | None:
 
 
 def attached_metas(changes: Iterable[str]) -> dict[str, DatasetMeta]:
-    """The facts of every snapshot that the list of changes says was attached, by its id."""
+    """The facts of every attached snapshot in the list of changes, by id."""
     metas: dict[str, DatasetMeta] = {}
     follow_metas(metas, changes)
     return metas
 
 
 def follow_metas(metas: dict[str, DatasetMeta], changes: Iterable[str]) -> None:
-    """Add the snapshots and declared pairs of further changes to the facts of those before.
+    """Add the snapshots and declared pairs of later changes to earlier facts.
 
     A restored store may log a snapshot twice: the first entry counts. A pair may name a snapshot
     that was journalled and never attached, which nothing was spent on.

@@ -35,7 +35,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.loss_tables import (
     Indices,
     LossTable,
@@ -82,7 +82,7 @@ def greatest(
     while left.top > found and found <= most:
         if n_done >= LIMITS.proof_nodes:
             return left.top
-        # Half as many again as before: that few are looked at in vain, and quickly.
+        # Half as many as were done: few are looked at in vain, and quickly.
         bounds, cells = left.pop(min(1 + n_done // 2, n_most))
         n_done += len(bounds)
         level = levels[cells.shape[1]]
@@ -95,7 +95,7 @@ def greatest(
 
 
 def _dive(levels: Sequence[_AxisStep], bounds: Values, cells: Classes, enough: int) -> int:
-    """The value of some cell of large bounds, if it is above `enough`; else that."""
+    """The value of some cell with large bounds, if above `enough`; else `enough`."""
     for level in levels:
         n = LIMITS.proof_nodes >> 9
         bounds, cells = level.branches(bounds[:n], cells[:n], enough)
@@ -103,7 +103,7 @@ def _dive(levels: Sequence[_AxisStep], bounds: Values, cells: Classes, enough: i
 
 
 class _Branches:
-    """Branches to look at, in groups of one place each, the greatest bounds first."""
+    """Open branches, in groups of one place each, greatest bounds first."""
 
     def __init__(self) -> None:
         self._groups: dict[int, list[tuple[Values, Classes]]] = {}
@@ -115,12 +115,12 @@ class _Branches:
 
     @property
     def top(self) -> int:
-        """The greatest bound; less than any level where there are no branches."""
+        """The greatest bound; below any level if no branch is left."""
         tops = [int(b[0]) for group in self._groups.values() for b, _ in group]
         return max(tops, default=-LIMITS.int64_safe)
 
     def pop(self, n_most: int) -> tuple[Values, Classes]:
-        """Take, at the place of the greatest bound, those among the `n_most` greatest of all."""
+        """Take up to `n_most` branches at the place of the greatest bound."""
         every = np.concatenate([b for group in self._groups.values() for b, _ in group])
         least = every.min() if len(every) <= n_most else np.partition(every, -n_most)[-n_most]
         place = max(self._groups, key=lambda p: (max(int(b[0]) for b, _ in self._groups[p]), p))
@@ -137,7 +137,7 @@ class _Branches:
 
 
 def outside(table: SumTable, where: Mapping[int, Indices]) -> SumTable:
-    """The table with so little in all cells without a value from `where` that none is greatest.
+    """The table, so small in all cells without a value from `where` that none of these is greatest.
 
     Its classes stay as they are: what is known of them holds for the next search, too.
     """
@@ -192,7 +192,7 @@ class _AxisStep:
 
     @cached_property
     def slacks(self) -> list[_Slack]:
-        """Of each group; found when a branch first gets here."""
+        """The slack of each group; computed when a branch first gets here."""
         return [_slack(*pair, self.place, self.classes) for pair in self.groups]
 
     def branches(self, bounds: Values, cells: Classes, enough: int) -> tuple[Values, Classes]:
@@ -243,7 +243,7 @@ def _common_classes(tables: Sequence[SumTable]) -> dict[int, Partition]:
 def _levels(
     tables: Sequence[SumTable], classes: Mapping[int, Partition]
 ) -> tuple[int, list[_AxisStep]]:
-    """A bound of the sum, and the axes of a search in order, the heaviest first."""
+    """A bound of the sum, and the axes of a search, heaviest first."""
     weight = {
         axis: sum(axis in t.layout.by_axis for t in tables) * np.log1p(p.n)
         for axis, p in classes.items()
@@ -270,7 +270,7 @@ def _levels(
 def _slack(
     group: SumTable, most: SumTable, place: Mapping[int, int], classes: Mapping[int, Partition]
 ) -> _Slack:
-    """The group less its greatest entries `most` along its last axis in the order of the search."""
+    """The group less its greatest entries `most` along its last axis in search order."""
     layout = group.layout
     axes = sorted(layout.axes, key=place.__getitem__)
     lower = group.values - np.expand_dims(most.values, layout.axes.index(axes[-1]))
@@ -299,7 +299,7 @@ def _groups(tables: Sequence[SumTable]) -> list[SumTable]:
 
 @lru_cache(maxsize=1 << 13)
 def _joined(one: TableLayout, other: TableLayout, most_entries: int) -> TableLayout | None:
-    """The axes of both; None if they have more entries than these, and than one of them has."""
+    """The axes of both; None if they have more entries than these, and than either has."""
     if _least_entries(one, other) > most_entries:
         return None
     joined = one.joined_with(other)
@@ -307,7 +307,7 @@ def _joined(one: TableLayout, other: TableLayout, most_entries: int) -> TableLay
 
 
 def _least_entries(one: TableLayout, other: TableLayout) -> int:
-    """At least so many entries a table over the axes of both has; 0 if `one` has all the axes."""
+    """A lower bound on the entries of a table over the axes of both; 0 if `one` has all axes."""
     mine, more = one.by_axis, other.by_axis
     if more.keys() <= mine.keys():
         return 0
@@ -347,7 +347,7 @@ class ShiftedSum:
         self.exact = True
 
     def copy(self) -> ShiftedSum:
-        """A sum that can be changed without changing this one."""
+        """A copy that changes by itself."""
         twin = ShiftedSum(self._n_attributes)
         twin._singles, twin._tables = dict(self._singles), list(self._tables)
         twin._everywhere, twin._stored = self._everywhere, self._stored
@@ -355,7 +355,7 @@ class ShiftedSum:
         return twin
 
     def state(self) -> State:
-        """What `from_state` needs."""
+        """The input of `from_state`."""
         parts = {
             "singles": state_of_tables(list(self._singles.values())),
             "tables": state_of_tables(self._tables),
@@ -371,7 +371,7 @@ class ShiftedSum:
 
     @classmethod
     def from_state(cls, state: State, *, n_attributes: int) -> ShiftedSum:
-        """The sum as it was; steps that follow give the same tables."""
+        """The sum from a state; later steps give the same tables."""
         found, head = cls(n_attributes), state.head
         singles = tables_of_state(state.part("singles"))
         found._singles = dict(zip(head["attributes"], singles, strict=True))

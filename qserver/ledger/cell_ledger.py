@@ -29,7 +29,7 @@ import numpy as np
 
 from qserver.errors import QueryError, StoreError
 from qserver.ledger.composition import Dues, Flat, dues
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes, pair_shapes, pair_shapes_within
 from qserver.ledger.loss_tables import Indices
 from qserver.ledger.maximum import Maximum, RowPayment, Tabulate
@@ -90,7 +90,7 @@ class PeriodSums:
         return PeriodSums(self.by, self.neighbours, cells, pairs).bound_nano(flat)
 
     def certain_nano(self, flat: Flat) -> int | None:
-        """A loss that somebody may have, up to rounding; None where sums are not written down.
+        """A loss that somebody may have, up to rounding; None for sums that are not written down.
 
         Of pairs only rows count. None, too, where records cost more together than one by one.
         """
@@ -178,7 +178,7 @@ class CellLedger:
         self._pairs = Maximum(pairs, n_attributes=n, settle_steps=settle_steps)
 
     def state(self) -> State:
-        """What `from_state` needs; public, as charges are."""
+        """The input of `from_state`; public, as charges are."""
         self._take_in()
         head = {
             "spent_nano": self._spent_nano,
@@ -197,7 +197,7 @@ class CellLedger:
         neighbours: Neighbours,
         settle_steps: int = LIMITS.settle_steps,
     ) -> CellLedger:
-        """The ledger as it was; whatever is charged then gives the same figures."""
+        """The ledger from a state; later charges give the same figures."""
         found, head = cls.like(sizes, neighbours, settle_steps=settle_steps), state.head
         found._spent_nano, found._most_units = head["spent_nano"], head["most_units"]
         found._n_payments, found._flat = (
@@ -229,7 +229,7 @@ class CellLedger:
         )
 
     def copy(self) -> CellLedger:
-        """A ledger that can be charged without charging this one."""
+        """A copy to charge by itself."""
         twin = copy(self)
         twin._pending = list(self._pending)
         twin._cells, twin._pairs = self._cells.copy(), self._pairs.copy()
@@ -252,7 +252,7 @@ class CellLedger:
 
     @property
     def bound_nano(self) -> int | None:
-        """The least known bound of the greatest loss; None past 5,864 epsilon of rows."""
+        """The least known bound of the greatest loss; None above 5,864 epsilon of rows."""
         self._take_in()
         if self._is_past_sums:
             return None
@@ -304,7 +304,7 @@ class CellLedger:
     def settled_after(
         self, charges: Sequence[AnyCharge], *, allowed_nano: int | None = None
     ) -> int:
-        """The least known spending with these charges added: what a plan is charged.
+        """The least known spending with these charges added: the charge of a plan.
 
         `spent_after` is quick, to compare plans by. Where it is a bound, a search for the greatest
         loss takes some hundredths of a second. Unless the search gives up, the figure is the same
@@ -368,11 +368,11 @@ class CellLedger:
         return self._greatest_nano(some, pairs, flat, any_cell=any_cell)
 
     def append(self, charge: AnyCharge) -> None:
-        """Append one charge. The sums are updated when a figure is next asked for."""
+        """Append one charge. The sums follow when a figure is next asked."""
         self._pending.append(charge)
 
     def take_in(self, charge: AnyCharge) -> None:
-        """Append one charge by itself, which no others are read together with."""
+        """Append one charge that is read apart from all others."""
         self._take_in()
         self._pending.append(charge)
         self._take_in()
@@ -393,7 +393,7 @@ class CellLedger:
         self._add(charges)
         certain = self._certain_nano
         if certain is not None:
-            # Single losses were rounded up, perhaps at other steps than those recorded.
+            # Single losses are rounded up, perhaps at other steps than the recorded ones.
             n_sums = self.records_per_person if self.neighbours.by_period else 1
             room = 1 + n_sums * self._n_payments // UNITS_PER_NANO
             if spent_nano < certain - room:
@@ -434,7 +434,7 @@ class CellLedger:
 
     @property
     def _is_past_sums(self) -> bool:
-        """Whether the sums might not fit 64 bits; then only prices are added up."""
+        """Whether the sums might exceed 64 bits; then only prices are added up."""
         return self._most_units >= LIMITS.most_units
 
     @property
@@ -513,7 +513,7 @@ class CellLedger:
 
     @property
     def _by_period(self) -> PeriodSums | None:
-        """The sums as those of one record; None where all records of a person may be alike."""
+        """The sums as one record's; None where all records of a person may be alike."""
         by = self.neighbours.by_period
         return None if by is None else PeriodSums(by, self.neighbours, self._cells, self._pairs)
 
@@ -550,7 +550,7 @@ class CellLedger:
 
 
 def _pairs_of(neighbours: Neighbours) -> Tabulate:
-    """What the pairs of cells pay that a record may move between."""
+    """The payments of pairs of cells that a record may move between."""
     by = neighbours.by_period
     if by is None or not by.same_period:
         return lambda row: pair_shapes(row, neighbours.law)
@@ -558,7 +558,7 @@ def _pairs_of(neighbours: Neighbours) -> Tabulate:
 
 
 def _touched(charges: Sequence[AnyCharge]) -> dict[int, Indices]:
-    """Values per axis of the only cells that lose more by these charges; empty: any cell may.
+    """The values per axis of the only cells that lose more by these charges; empty: any cell may.
 
     The losses of all other cells were known to be at most what was spent before.
     """

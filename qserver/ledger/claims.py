@@ -1,4 +1,4 @@
-"""How well the owner's claims can be known after the charges so far, and after those of a plan.
+"""How well the owner's claims can be known, now and after a plan's charges.
 
 *What was measured.* The answers of a row, also as a cell of tables, are functions of the last one
 of a chain and of noise that tells nothing (docs/guarantee.md, steps 2 and 7). The charges of a
@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.ledger.limits import (
+from qserver.ledger.constants import (
     MOST_ALL,
     MOST_CELLS,
     MOST_DENOMINATOR,
@@ -64,7 +64,7 @@ class ChargedTable:
     paid: dict[int, int]
 
     def alpha_of(self, cell: int) -> int:
-        """What is charged for one cell of the table."""
+        """The charge of one cell of the table."""
         return self.alpha_nano - self.paid.get(cell, 0)
 
 
@@ -124,7 +124,7 @@ class Charged:
         return total
 
     def state(self) -> State:
-        """What `from_state` needs; public, as charges are."""
+        """The input of `from_state`; public, as charges are."""
         tables = [
             [t.partition.to_document(), t.alpha_nano, sorted(t.paid.items())]
             for t in self.tables.values()
@@ -194,7 +194,7 @@ class ToldApart:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows and tables: the work of a look at some cells."""
+        """Number of rows and tables: the work to look at some cells."""
         return 1 + len(self._charged.rows) + len(self._charged.tables)
 
     def all_cells(self) -> Cells:
@@ -203,7 +203,7 @@ class ToldApart:
         return np.stack([axis.ravel() for axis in grid], axis=1)
 
     def around(self, cell: Cells, most: int) -> Cells:
-        """The cell, then those that differ from it in one attribute, at most `most` for each."""
+        """The cell, then those that differ in one attribute, at most `most` for each."""
         found = [cell[None, :]]
         for axis, values in enumerate(self.values):
             others = values[values != cell[axis]]
@@ -225,7 +225,7 @@ class ToldApart:
         return total
 
     def shifts(self, cells: Cells) -> Floats:
-        """All rows on these cells, each times its alpha; rows that are alike there are one.
+        """All rows on these cells, each times its alpha; equal rows are merged.
 
         Returns:
             Shape (rows, cells): the loss of a vector u on the cells is the sum of abs(this @ u).
@@ -277,13 +277,13 @@ class Direction:
         return not sum(self.weights)
 
     def moves(self, query: LinearQuery) -> Fraction:
-        """What a step along it changes the query by."""
+        """The change of the query by a step along it."""
         pairs = zip(self.cells, self.weights, strict=True)
         return sum((w * query.value_at(c) for c, w in pairs), Fraction(0))
 
 
 class Search:
-    """The search for one claimed query; its cells are looked for once.
+    """The search for one claimed query; its cells are found once.
 
     Args:
         found: the cells as far as they are told apart.
@@ -307,7 +307,7 @@ class Search:
         return self._with_neighbours(np.array(ends).reshape(-1, len(self._query.sizes)))
 
     def _with_neighbours(self, cells: Cells) -> Cells:
-        """These cells, and then those around them, as many as there is room for."""
+        """These cells, then the cells around them, as many as fit."""
         near = [self._found.around(cell, self._most_around) for cell in cells]
         every = np.concatenate([cells, *near])
         _, first = np.unique(every, axis=0, return_index=True)
@@ -373,7 +373,7 @@ def _descended(found: ToldApart, cell: Cells, n_steps: int) -> Cells:
 
 
 def _pairs(cells: Cells, asked: Floats) -> Iterator[Direction]:
-    """From the first cell to each that the query weighs otherwise, and from the least weighed."""
+    """From the first cell to each of another weight in the query, and from the least weighed."""
     for one in dict.fromkeys((0, int(np.argmin(asked)))):
         for other in np.flatnonzero(asked != asked[one])[:MOST_PAIRS].tolist():
             yield Direction((_cell(cells[other]), _cell(cells[one])), (1, -1))
@@ -401,7 +401,7 @@ def _program(shifts: Floats, asked: Floats, *, balanced: bool) -> Floats | None:
 
 
 def _whole(cells: Cells, vector: Floats) -> Direction | None:
-    """The vector as whole weights without a common divisor; None if it is not nearly such."""
+    """The vector as whole weights without a common divisor; None if not nearly whole."""
     size = float(np.abs(vector).max(initial=0.0))
     if not size or not np.isfinite(size):
         return None
@@ -451,7 +451,7 @@ class ClaimedQuery:
         """
         best = 1.0
         if self.law.is_additive and charged.every_nano:
-            return best  # What is lost elsewhere bounds no odds under Gaussian noise.
+            return best  # Losses elsewhere bound no odds under Gaussian noise.
         for direction in self._directions(charged):
             if best <= enough:
                 break
@@ -494,7 +494,7 @@ def _idle(row: LinearQuery, domain: Domain) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Lifted:
-    """A claim that a plan would let be known better than allowed: its bounds before and after."""
+    """A claim that a plan would let be known too well: its bounds before and after."""
 
     claim: Claim
     before: float
@@ -531,7 +531,7 @@ class ClaimBounds:
         return [(one.claim, self._known_now(one, every_nano)) for one in self._claims]
 
     def lifted(self, charges: Sequence[AnyCharge], *, every_nano: int) -> Lifted | None:
-        """The first claim that these charges would carry past its cap; None if there is none.
+        """The first claim that these charges carry past its cap; None without one.
 
         A bound that is past the cap already may stay where it is, but not rise.
 
@@ -544,7 +544,7 @@ class ClaimBounds:
         for one in self._claims:
             after = one.known(charged, enough=one.claim.p)
             now = self._known_now(one, every_nano)
-            # Under Gaussian noise a bound of 1 may be none at all, so it forbids whatever is asked.
+            # Under Gaussian noise a bound of 1 may be none at all, so it forbids every question.
             if after > one.claim.p and (after > now or (one.law.is_additive and after == 1.0)):
                 return Lifted(one.claim, now, after)
         return None
@@ -556,12 +556,12 @@ class ClaimBounds:
         return self._known[key]
 
     def state(self) -> State:
-        """What `from_state` needs; public, as charges are."""
+        """The input of `from_state`; public, as charges are."""
         return self._charged.state()
 
     @classmethod
     def from_state(
         cls, state: State, claims: Sequence[ClaimedQuery], *, sizes: Sequence[int]
     ) -> ClaimBounds:
-        """The bounds as they were."""
+        """The bounds from a state."""
         return cls(claims, Charged.from_state(state, sizes))

@@ -1,4 +1,4 @@
-"""Composition of charges: payments that differ from cell to cell, and a flat part for all cells.
+"""Composition of charges: payments that differ by cell, and a flat part for all cells.
 
 A table costs every cell the same, so a number stands for it, not a table of losses. The exceptions
 are cells whose rows have paid part of it before. Such a cell gets a *refund*: a negative payment
@@ -26,7 +26,7 @@ from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 @dataclass(frozen=True)
 class Flat:
-    """Payments that are equal for all cells, in nano-epsilon.
+    """Payments equal for all cells, in nano-epsilon.
 
     Args:
         tables_nano: for tables that tell values apart. A pair of cells of the domain pays it
@@ -114,7 +114,7 @@ def dues(
         QueryError: one is not on the domain of these `sizes`.
     """
     rows: dict[LinearQuery, int] = {}
-    refunds: dict[LinearQuery, int] = {}  # and what cells alone pay for restricted tables
+    refunds: dict[LinearQuery, int] = {}  # and the payments of cells alone for restricted tables
     flat = Flat()
 
     def add(units: dict[LinearQuery, int], row: LinearQuery, nano: int) -> None:
@@ -157,7 +157,7 @@ def _flat(charge: TableCharge, factor: int, alike: Collection[int]) -> Flat:
 
 
 def _refunds(charge: TableCharge) -> Iterable[tuple[LinearQuery, int]]:
-    """Rows of the cells that pay less than the rise of the table, and how much less they pay."""
+    """Rows of the cells that pay less than the table's rise, and their refunds."""
     least = charge.alpha_nano - table_rise_nano(charge)
     return [
         (_cell_row(charge.partition, cell), nano - least)

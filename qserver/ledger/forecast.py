@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 
 DAY_S = 86_400
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.loss_tables import LossTable, TableLayout, from_classes
 from qserver.query.class_grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear_query import LinearQuery, Term

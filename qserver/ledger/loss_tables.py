@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.query.class_grid import AxisClasses
 from qserver.query.linear_query import LinearQuery
 from qserver.records.state import State
@@ -279,7 +279,7 @@ class SumTable:
         return self._top_values
 
     def copy(self) -> SumTable:
-        """A table that can be changed without changing this one."""
+        """A copy that changes by itself."""
         twin = SumTable(self.layout, self.values.copy())
         twin._top = self._top
         return twin
@@ -419,7 +419,7 @@ class RowUnits:
 
     @classmethod
     def from_state(cls, state: State, sizes: Sequence[int]) -> RowUnits:
-        """The units that `state` kept."""
+        """The units from a state."""
         found, text = cls(), state.arrays["rows"].tobytes().decode()
         lines = text.split("\n") if text else []
         found._units = dict(zip(lines, state.arrays["units"].tolist(), strict=True))
@@ -427,12 +427,12 @@ class RowUnits:
         return found
 
     def state(self) -> State:
-        """What `from_state` needs."""
+        """The input of `from_state`."""
         text = np.frombuffer("\n".join(self._units).encode(), dtype=np.uint8)
         return State({}, {"rows": text, "units": np.fromiter(self._units.values(), np.int64)})
 
     def copy(self) -> RowUnits:
-        """Units that can be changed without changing these."""
+        """A copy that changes by itself."""
         found = RowUnits()
         found._units, found._sizes = dict(self._units), self._sizes
         return found
@@ -456,7 +456,7 @@ def _line(row: LinearQuery) -> str:
 
 
 def state_of_tables(tables: Sequence[SumTable]) -> State:
-    """Axes, partitions and entries of these tables; partitions that they share are kept once."""
+    """Axes, partitions and entries of these tables; shared partitions are kept once."""
     partitions = {id(p): p for t in tables for p in t.layout.partitions}
     number = {key: i for i, key in enumerate(partitions)}
     found = list(partitions.values())
@@ -478,7 +478,7 @@ def state_of_tables(tables: Sequence[SumTable]) -> State:
 
 
 def tables_of_state(state: State) -> list[SumTable]:
-    """The tables that `state_of_tables` was given; their entries are not copied."""
+    """The tables from a state; their entries are not copied."""
     arrays = state.arrays
     partitions = [
         Partition(stops, ids, n)

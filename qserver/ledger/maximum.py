@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.ledger.branch_and_bound import ShiftedSum, greatest, outside
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.loss import Shape
 from qserver.ledger.loss_tables import (
     Indices,
@@ -117,7 +117,7 @@ class _Order:
         return min(choice, key=lambda a: (self.sizes[a], a)) if choice else None
 
     def drop(self, axis: int, scopes: Iterable[tuple[int, ...]] | None) -> None:
-        """Go on without this axis.
+        """Drop an axis.
 
         Args:
             scopes: the axes of each table that is left; None if the bucket became one table.
@@ -196,7 +196,7 @@ class Maximum:
         self._by_value: dict[int, Units] = {}
 
     def copy(self) -> Maximum:
-        """A maximum that can be changed without changing this one."""
+        """A copy that changes by itself."""
         twin = Maximum(
             self._tabulate, n_attributes=self._n_attributes, settle_steps=self._settle_steps
         )
@@ -207,7 +207,7 @@ class Maximum:
         return twin
 
     def state(self) -> State:
-        """What `from_state` needs."""
+        """The input of `from_state`."""
         dense = [] if self._dense is None else [self._dense]
         parts = {
             "units": self._units.state(),
@@ -221,7 +221,7 @@ class Maximum:
     def from_state(
         cls, state: State, tabulate: Tabulate, *, sizes: Sequence[int], settle_steps: int
     ) -> Maximum:
-        """The maximum as it was; whatever is added then gives the same figures."""
+        """The maximum from a state; later additions give the same figures."""
         found, head = cls(tabulate, n_attributes=len(sizes), settle_steps=settle_steps), state.head
         found._units = RowUnits.from_state(state.part("units"), sizes)
         found._dense = next(iter(tables_of_state(state.part("dense"))), None)

@@ -1,4 +1,4 @@
-"""Neighbouring datasets: how much one person changes, and so the most that a charge can cost.
+"""Neighbouring datasets: the most that one person changes, and so the most that a charge costs.
 
 A unit of privacy may bound the records of one person in a period, by m, below those in all, k.
 Then no person loses k times the greatest loss of a record, but at most the greatest sum of the
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import DomainError
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.loss import UNITS_PER_NANO, Shape, cell_shapes, pair_shapes_within
 from qserver.ledger.loss_tables import LossTable, SumTable
 from qserver.query.class_grid import ProductPartition
@@ -40,7 +40,7 @@ Units = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ByPeriod:
-    """How the records of one person may be spread over the periods.
+    """How one person's records may be spread over the periods.
 
     Args:
         axis: position of the period attribute.
@@ -137,7 +137,7 @@ def along(table: SumTable, axis: int, *, n_values: int) -> Units:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Which datasets differ by one person.
+    """The datasets that differ by one person.
 
     Args:
         relation: `add-remove` or `replace-one` record.
@@ -165,22 +165,22 @@ class Neighbours:
 
     @property
     def alike(self) -> frozenset[int]:
-        """Attributes that the two cells of a pair never differ in."""
+        """Attributes in which both cells of a pair always agree."""
         by = self.by_period
         return frozenset() if by is None or not by.same_period else frozenset({by.axis})
 
     @property
     def most_alike(self) -> int:
-        """Most records of one person that may all be in one cell."""
+        """The most records of one person that may lie in one cell."""
         return self.records_per_person if self.by_period is None else self.by_period.most
 
     @property
     def together(self) -> int:
-        """k records cost at most so often what they cost one by one."""
+        """k records cost at most this many times what single ones cost."""
         return self.law.spread(self.records_per_person)
 
     def together_in(self, of: LinearQuery | ProductPartition) -> int:
-        """The same of a row, or of a table, each of whose cells is one.
+        """The same for a row, or for a table with a row in each cell.
 
         Only records of its periods move it: under replace-one of any period both those that go and
         those that come.
@@ -229,7 +229,7 @@ class Neighbours:
         if self.relation == "add-remove":
             return -(-cells // UNITS_PER_NANO)
         if not by.same_period:
-            # Of a row without values of both signs, those that go or those that come count.
+            # Of a row without values of both signs, leaving or arriving records count, not both.
             row = primitive(charge.row)
             sides = 1 if row.low >= 0 or row.high <= 0 else 2
             return min(alike, -(-law.together(sides) * cells // UNITS_PER_NANO))
@@ -239,7 +239,7 @@ class Neighbours:
         return -(-together * by.greatest(pairs, k) // UNITS_PER_NANO)
 
     def _most_inside(self, partition: ProductPartition) -> int:
-        """Most records of a person that may be in cells of a table."""
+        """The most records of a person that may lie in cells of a table."""
         by, some = self.by_period, partition.restricted
         if by is None or some is None or some.axis != by.axis:
             return self.records_per_person
@@ -259,7 +259,7 @@ def _along(shapes: tuple[Shape, ...], alpha_nano: int, by: ByPeriod) -> Units:
 
 
 def table_rise_nano(charge: TableCharge) -> int:
-    """The most that a cell pays of a table, in nano-epsilon per record.
+    """The most that a cell pays for a table, in nano-epsilon per record.
 
     This is the rise of the table's alpha. If the rows of all cells have paid part of it before, the
     least of these payments is subtracted.
@@ -288,7 +288,7 @@ def rise(low: Fraction, high: Fraction, *, relation: Relation, null_cell: bool) 
 
 
 def neighbours_of(meta: DatasetMeta) -> Neighbours:
-    """The neighbours that a dataset's unit of privacy means."""
+    """The neighbours by a dataset's unit of privacy."""
     k, by_period = meta.most_together, _by_period(meta)
     return Neighbours(meta.relation, k, meta.has_null_cell, by_period, meta.law)
 

@@ -1,4 +1,4 @@
-"""What people of several snapshots have lost together: the heaviest set that may share a person.
+"""The joint loss of people in several snapshots: the heaviest set that may share a person.
 
 The owner declares pairs of snapshots that have no person in common. The snapshots that a person is
 in have no declared pair among them, and each moves that person's loss by its own share at most. So
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 
 Pair = tuple[str, str]
 """Two snapshots with no person in common, in rising order."""
@@ -33,7 +33,7 @@ def pair(one: str, other: str) -> Pair:
 
 @dataclass(frozen=True)
 class PopulationLoss:
-    """What the people of a population have lost.
+    """The loss of a population's people.
 
     Args:
         shares: what each snapshot has spent, in nano-epsilon.
@@ -44,7 +44,7 @@ class PopulationLoss:
     pairs: frozenset[Pair] = frozenset()
 
     def with_share(self, snapshot: str, share_nano: int) -> PopulationLoss:
-        """The same population once a snapshot has spent so much."""
+        """The population after a snapshot has spent so much."""
         return PopulationLoss({**self.shares, snapshot: share_nano}, self.pairs)
 
     @cached_property
@@ -53,7 +53,7 @@ class PopulationLoss:
         return self._heaviest({k for k, v in self.shares.items() if v})
 
     def lost_nano(self, snapshot: str) -> int:
-        """The most that a person of `snapshot` may have lost, in whatever snapshots."""
+        """The most that a person of `snapshot` may have lost, in any snapshots."""
         if snapshot not in self._lost:
             others = {k for k, v in self.shares.items() if v and k != snapshot}
             others -= self.apart.get(snapshot, frozenset())
@@ -65,11 +65,11 @@ class PopulationLoss:
         return {}
 
     def _heaviest(self, snapshots: set[str]) -> int:
-        """The weight of the heaviest set of `snapshots` without a pair, or an upper bound of it."""
+        """The weight of the heaviest set of `snapshots` without a pair, or an upper bound."""
         return sum(_Search(self).weight(part) for part in self._components(snapshots))
 
     def _components(self, snapshots: set[str]) -> Iterator[list[str]]:
-        """The snapshots by parts that no pair joins, each sorted by falling share, then by name."""
+        """The snapshots by parts that no pair joins, each by falling share, then by name."""
         left = set(snapshots)
         while left:
             part, found = set[str](), {left.pop()}
@@ -81,7 +81,7 @@ class PopulationLoss:
 
     @cached_property
     def apart(self) -> Mapping[str, frozenset[str]]:
-        """Per snapshot those that were declared to have no person in common with it."""
+        """Per snapshot, those declared to share no person with it."""
         found: dict[str, set[str]] = {}
         for one, other in self.pairs:
             found.setdefault(one, set()).add(other)
@@ -90,12 +90,12 @@ class PopulationLoss:
 
 
 def pairs_of(apart: Mapping[str, Iterable[str]]) -> frozenset[Pair]:
-    """The pairs of a mapping from a snapshot to those that it was declared disjoint from."""
+    """The pairs in a mapping from a snapshot to those declared disjoint from it."""
     return frozenset(pair(k, other) for k, others in apart.items() for other in others)
 
 
 class _TooLargeError(Exception):
-    """The search has more nodes than it may have."""
+    """The search exceeds its bound on nodes."""
 
 
 class _Search:
@@ -126,7 +126,7 @@ class _Search:
             self.best = max(self.best, weight)
             if weight + self.bound(candidates) <= self.best:
                 return
-            # First with the one of the most pairs, then, in the next turn, without it.
+            # First with the one of most pairs; in the next turn without it.
             chosen = self._most_tied(candidates)
             candidates = [k for k in candidates if k != chosen]
             apart = self._apart[chosen]
@@ -138,7 +138,7 @@ class _Search:
         return max(candidates, key=lambda k: (len(self._apart[k] & members), self._shares[k], k))
 
     def _split(self, candidates: list[str]) -> tuple[list[str], list[str]]:
-        """Those without a pair among the candidates, which every best set has, and the others."""
+        """The candidates without a pair among them, which every best set has, and the others."""
         members = set(candidates)
         free: list[str] = []
         tied: list[str] = []
@@ -148,12 +148,12 @@ class _Search:
         return free, tied
 
     def bound(self, candidates: list[str]) -> int:
-        """At least the weight of any set without a pair: of mutually disjoint ones one counts."""
+        """At least the weight of any set without a pair: one of mutually disjoint ones counts."""
         groups: list[list[str]] = []
         index: dict[str, int] = {}
         for k in candidates:
             apart = self._apart.get(k, frozenset())
-            # A group that it can join has some of those.
+            # A group that it can join has at least one of these.
             near = sorted({index[other] for other in apart & index.keys()})
             home = next((i for i in near if apart.issuperset(groups[i])), len(groups))
             if home == len(groups):

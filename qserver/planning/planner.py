@@ -70,7 +70,7 @@ class Plan:
 
     @property
     def purchase(self) -> Purchase:
-        """What is bought."""
+        """The purchase of the plan."""
         return Purchase(self.rows, self.tables, self.sampled, self.second)
 
 

@@ -16,7 +16,7 @@ from math import ceil
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.rows.blue import NEW
-from qserver.inference.rows.refinement import Combined, Refined, Weights
+from qserver.inference.rows.refinement import Refined, Weights
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.constants import PLANNER
 from qserver.planning.fresh_row import alpha_nano_up, fresh_charge_nano
@@ -123,7 +123,7 @@ class RowCandidates:
             query, half_width=self.target, confidence=confidence, step=self.anew.row.step
         )
         if combined is not None:
-            weights = _with_new(combined)
+            weights = (*combined.weights, (NEW, combined.new_weight))
             yield from self._checked(Refined(((NEW, combined.alpha),), weights))
             yield from self._refinements(weights)
 
@@ -215,10 +215,6 @@ class RowCandidates:
             else:
                 # Its cell has less noise already, but using that must be charged.
                 yield PlannedRow.refining(own, alpha_nano=alpha)
-
-
-def _with_new(combined: Combined) -> Weights:
-    return (*combined.weights, (NEW, combined.new_weight))
 
 
 def kind_of_rows(rows: Sequence[PlannedRow]) -> PlanKind:

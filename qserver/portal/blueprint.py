@@ -60,7 +60,7 @@ class Portal:
         self._sign_on = sign_on
 
     def register(self, app: Flask) -> None:
-        """Add the pages, and send whoever comes to `/` to them."""
+        """Add the pages, and send visitors of `/` to them."""
         app.add_url_rule("/", "portal_home", _go_home, methods=["GET"])
         app.add_url_rule("/portal", "portal_bare", _go_home, methods=["GET"])
         app.register_blueprint(self._blueprint())
@@ -103,7 +103,7 @@ def _nowhere(rest: str) -> Response:
 
 
 def _admit() -> None:
-    """All pages except the sign-in need a caller, and each change must come from our own form."""
+    """All pages except the sign-in need a caller; each change must come from a form of ours."""
     g.form_cookie = form_cookie_of(request) or new_form_cookie()
     if request.endpoint in _PUBLIC:
         return
@@ -144,7 +144,7 @@ def _static_address(name: str) -> str:
 
 @cache
 def _static_version() -> str:
-    """Changes with any of the files, which browsers keep for ever."""
+    """A version that changes with any of the files, which browsers keep for ever."""
     digest = sha256()
     for path in sorted(_STATIC.rglob("*")):
         if path.is_file():

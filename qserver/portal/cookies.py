@@ -1,4 +1,4 @@
-"""What keeps other origins from acting through a browser: cookies, form tokens, where from.
+"""Protection from other origins: cookies, form tokens, the origin of a request.
 
 The API token lives in a cookie that scripts cannot read and that leaves with requests of this
 origin alone. Whatever changes something must come from our own pages: the browser says so
@@ -30,7 +30,7 @@ COOKIE_PATH = "/portal/"
 MAX_JOBS = 12
 _MAX_NANO_DIGITS = 18
 
-# What pages load comes from this server; no script or style is written into them.
+# Pages load everything from this server; no script or style is inline.
 PAGE_POLICY = (
     f"{CONTENT_POLICY}; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'"
@@ -46,18 +46,18 @@ def new_form_cookie() -> str:
 
 
 def form_cookie_of(request: Request) -> str:
-    """The request's form cookie, or '' where it has none of ours."""
+    """The request's form cookie, or '' if none is ours."""
     found = request.cookies.get(FORM_COOKIE, "")
     return found if _FORM_COOKIE.match(found) else ""
 
 
 def form_token(form_cookie: str, api_token: str) -> str:
-    """The token that a form must contain when it comes with these two cookies."""
+    """The token of a form that is sent with these two cookies."""
     return hmac.digest(form_cookie.encode(), api_token.encode(), "sha256").hex()
 
 
 def check_origin(request: Request) -> None:
-    """Return if a request that changes something comes from our own pages; AccessError."""
+    """Return if a changing request comes from our own pages; AccessError."""
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
     if site is not None:
@@ -69,7 +69,7 @@ def check_origin(request: Request) -> None:
 
 
 def check_form(request: Request) -> None:
-    """Return if a form is one that we gave this browser; AccessError."""
+    """Return if we gave this form to this browser; AccessError."""
     check_origin(request)
     cookie = form_cookie_of(request)
     expected = form_token(cookie, request.cookies.get(TOKEN_COOKIE, ""))
@@ -97,7 +97,7 @@ def set_cookie(response: Response, request: Request, name: str, value: str) -> N
 
 
 def jobs_of(request: Request) -> list[str]:
-    """Ids of the jobs that this browser asked for, the last first."""
+    """Ids of the jobs that this browser asked for, latest first."""
     found = request.cookies.get(JOBS_COOKIE, "").split("/")
     return [job for job in found if _JOB_ID.match(job)][:MAX_JOBS]
 
@@ -108,12 +108,12 @@ def with_job(jobs: list[str], job: str) -> str:
 
 
 def with_payment(mark: str, charged_nano: int) -> str:
-    """The cookie of what this browser paid last, for the page that it is sent on to."""
+    """The cookie of this browser's last payment, for the page that follows."""
     return f"{mark}.{charged_nano}"
 
 
 def paid_for(request: Request, mark: str) -> int:
-    """Nano-epsilon that this browser paid for a question, if that was the last one; else 0."""
+    """Nano-epsilon that this browser paid for a question, if that was its last payment; else 0."""
     last, _, nano = request.cookies.get(PAID_COOKIE, "").partition(".")
     is_number = nano.isascii() and nano.isdigit() and len(nano) <= _MAX_NANO_DIGITS
     return int(nano) if last == mark and is_number else 0
@@ -125,16 +125,16 @@ def new_steps_token() -> str:
 
 
 def with_steps(mark: str, token: str) -> str:
-    """The cookie of the question that this browser left at a step, and of its key."""
+    """The cookie of a question that this browser left at a step, with its key."""
     return f"{mark}.{token}"
 
 
 def steps_of(request: Request, mark: str) -> str:
-    """The token of a question that this browser left at a step, if that was the last; else ''."""
+    """The token of the question that this browser last left at a step; else ''."""
     last, _, token = request.cookies.get(STEPS_COOKIE, "").partition(".")
     return token if last == mark and _STEPS_TOKEN.match(token) else ""
 
 
 def key_of_steps(token: str, account: str) -> Idempotency:
-    """The idempotency key of a question that is asked in steps. No client can send such a key."""
+    """The idempotency key of a question asked in steps. No client can send one."""
     return Idempotency(f"\nportal\n{token}", account)

@@ -38,7 +38,7 @@ class Heading:
 
     @property
     def title(self) -> str:
-        """On one line, for the title of a document."""
+        """One line, for the title of a document."""
         line = " ".join(self.text.split())
         return line if len(line) <= _MOST_IN_TITLE else f"{line[:_MOST_IN_TITLE]} …"
 
@@ -127,7 +127,7 @@ def _listed(attribute: Attribute, runs: Sequence[range], most: int) -> str:
 
 
 def _names(attribute: Attribute, runs: Sequence[range]) -> Iterator[str]:
-    """Labels one by one, bins and periods run by run."""
+    """The values: labels singly, bins and periods as ranges."""
     for run in runs:
         bins = range(run.start, min(run.stop, attribute.n_regular))
         if attribute.kind == "labels":
@@ -164,7 +164,7 @@ def question_of_row(found: HistoryRow, domain: Domain) -> dict[str, Any] | None:
 
 
 def question_of_table(found: HistoryTable, domain: Domain, dataset: str) -> str:
-    """The statement of a released table that tells single values apart; '' for any other."""
+    """The statement of a released table that distinguishes single values; '' for other tables."""
     names = []
     for axis, _, parts in found.axes:
         attribute = domain.attributes[axis]

@@ -1,4 +1,4 @@
-"""Where the parts of drawings in a page stand; no pixels and no style, which pages have.
+"""Where the parts of a page's drawings stand. Pixels and style are the page's.
 
 *A bar with its error bar*: places on a line from 0 to 1,000. *The heat map of losses*: which values
 of which attributes have lost most. *Numbers over time*: lines with the band of their intervals.
@@ -39,7 +39,7 @@ class Whisker:
 
     @property
     def length(self) -> float:
-        """Length of the interval, at least 2 so that it stays visible."""
+        """The interval's length, at least 2 so that it stays visible."""
         return max(2.0, self.high - self.low)
 
 
@@ -61,11 +61,11 @@ class Scale:
 
     @property
     def zero(self) -> float | None:
-        """The place of zero, or None where it is off the scale."""
+        """The place of zero; None off the scale."""
         return self.place(0.0) if self.low <= 0 <= self.high else None
 
     def place(self, value: float) -> float:
-        """The place of a value, at the nearer end where it is off the scale."""
+        """The place of a value; off the scale, the nearer end."""
         inside = min(max(value, self.low), self.high)
         return round(WIDTH * (inside - self.low) / (self.high - self.low), 2)
 
@@ -114,7 +114,7 @@ class HeatCell:
 def heat_cells(
     names: Sequence[str], losses_nano: Sequence[int], *, low_nano: int, top_nano: int
 ) -> tuple[HeatCell, ...]:
-    """At most 60 cells for an attribute's values in order; neighbours are joined by their maximum.
+    """At most 60 cells for an attribute's values in order; joined neighbours show their maximum.
 
     Args:
         names, losses_nano: per value.
@@ -197,7 +197,7 @@ Number = tuple[float | None, float | None, float | None]
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark of an axis; `is_minor` where a narrow drawing leaves it out."""
+    """A mark of an axis; a narrow drawing leaves `is_minor` marks out."""
 
     at: float
     text: str
@@ -206,7 +206,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Dot:
-    """One period's number: its place, and what it says."""
+    """The number of one period: its place and its text."""
 
     x: float
     y: float
@@ -215,7 +215,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Run:
-    """Periods that follow each other without a gap, as points of a line and corners of its band.
+    """Periods in a row without a gap, as points of a line and corners of its band.
 
     `is_single` where there is one period alone, whose band is a line from end to end.
     """
@@ -227,7 +227,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Panel:
-    """The line of one group; `name` is '' where there is one line alone."""
+    """The line of one group; `name` is '' for a single line."""
 
     name: str
     text: str
@@ -303,7 +303,7 @@ class _Frame:
 
     @property
     def x_ticks(self) -> tuple[Tick, ...]:
-        """Names of periods, evenly apart."""
+        """Names of periods at even distances."""
         step = -(-len(self.names) // _MOST_TICKS)
         return tuple(
             Tick(self.x(self.first + i), _short(name), bool(i % (step * _ON_A_PHONE)))
@@ -329,7 +329,7 @@ def _scale(shown: Sequence[Number]) -> Scale:
 
 
 def _without(row: Row, k: int) -> Row:
-    """The group without its k-th value, and without numbers."""
+    """The group without its k-th value and without numbers."""
     rest = (*row.group[:k], *row.group[k + 1 :])
     return Row(rest, (), tuple(i - (i > k) for i in row.together if i != k))
 
@@ -350,7 +350,7 @@ def _panel(column: str, rest: Row, line: dict[int, Number], frame: _Frame) -> Pa
 
 
 def _runs(known: Sequence[tuple[int, Number]], frame: _Frame) -> Iterator[Run]:
-    """What follows without a gap."""
+    """The runs without a gap."""
     cuts = [k + 1 for k, (a, b) in enumerate(pairwise(known)) if b[0] != a[0] + 1]
     for start, stop in pairwise([0, *cuts, len(known)]):
         part = known[start:stop]
@@ -377,7 +377,7 @@ def _name(i: int, frame: _Frame) -> str:
 
 
 def _said(number: Number) -> str:
-    """`123, 110 to 130`."""
+    """The text `123, 110 to 130`."""
     estimate, low, high = number
     decimals = numbers.decimals_for(high - low) if low is not None and high is not None else 2
     ends = (

@@ -1,4 +1,4 @@
-"""Errors as a page tells them: what happened, what it means, what to do.
+"""Errors on a page: what happened, what it means, what to do.
 
 Errors name the fields of documents. Here each name is translated to the label in the form, with
 the names of the inputs that hold it.
@@ -37,18 +37,18 @@ _ALL = re.compile(r"(?s).*")
 _QUERY = re.compile(r"\Aquery\b\.?")
 _MODEL = re.compile(r"\A((network|structure|marginals)\b[., ]*)+")
 _PART = re.compile(r"[.\[][^.\[]*\Z")
-# How a condition that cuts through a bin is told what would fit.
+# The hint of a condition that cuts through a bin.
 _BETWEEN = re.compile(r'\{"between": \["?([^,"]+)"?, "?([^\]"]+)"?\]\}')
 
 
 def _shown(label: str, *inputs: str) -> Field:
-    """A field as its form shows it: the words beside it, and the inputs that hold it."""
+    """A field in its form: its label, and its inputs."""
     return Field("", "", label=label, inputs=inputs)
 
 
 @dataclass(frozen=True)
 class FormFields:
-    """The fields of a form, by the names that errors have for them.
+    """The fields of a form, by their names in errors.
 
     Args:
         named: by name; of a longer name the longest beginning counts.
@@ -65,7 +65,7 @@ class FormFields:
     mentions: Mapping[str, str] = field(default_factory=dict)
 
     def field_of(self, name: str) -> Field:
-        """The field that a name belongs to."""
+        """The field of a name."""
         while name and name not in self.named:
             cut = _PART.search(name)
             name = name[: cut.start()] if cut else ""
@@ -212,12 +212,12 @@ class Fault:
 
     @property
     def is_internal(self) -> bool:
-        """Whether the server itself failed; no details are shown then."""
+        """Whether the server itself failed; then no details are shown."""
         return self.code == INTERNAL.code
 
 
 def fault_of(exc: Exception, fields: FormFields | None = None) -> Fault:
-    """The part of an error that a page shows; of an unknown error only the request's id.
+    """The part of an error that a page shows; of an unknown error, the request's id.
 
     Args:
         fields: of the form that was sent, in whose words the error is told.
@@ -232,7 +232,7 @@ def fault_of(exc: Exception, fields: FormFields | None = None) -> Fault:
     if isinstance(
         exc, BudgetExhaustedError | DisclosureGuardError | ClaimGuardError | PeriodRetiredError
     ):
-        # Of a table there is one for each number; its page shows them.
+        # A table has one for each number; its page shows them.
         facts["free"] = exc.free if isinstance(exc.free, Offer) else None
         facts["is_known"] = bool(exc.free)
     if isinstance(exc, SqlError):

@@ -36,7 +36,7 @@ _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class OneQuestion:
-    """One question; `has_length` tells whether its text says how long the interval may be."""
+    """One question; `has_length`: whether its text states a length."""
 
     question: Question
     has_length: bool = False
@@ -44,7 +44,7 @@ class OneQuestion:
 
 @dataclass(frozen=True)
 class TableQuestion:
-    """A statement that asks for a table, its clauses filled in; `has_length` as above."""
+    """A statement of a table, its clauses filled in; `has_length` as above."""
 
     statement: Statement
     has_length: bool
@@ -118,13 +118,13 @@ def read_question(
 
 
 def _one(query: LinearQuery, question: FormQuestion) -> OneQuestion:
-    """A question that has all but its query from the form's fields."""
+    """A question with all but its query from the form's fields."""
     requirement, looking = question.requirement(), question.looking()
     return OneQuestion(Question(query, requirement, question.chosen, looking, question.reading()))
 
 
 def _requirement(clauses: Clauses, question: FormQuestion) -> Requirement:
-    """The requirement in the text; the form's where the text has none."""
+    """The requirement in the text, else the form's."""
     half_width, confidence = clauses.half_width, clauses.confidence
     if half_width is not None and confidence is not None:
         return Requirement(float(2 * half_width), float(confidence))
@@ -145,7 +145,7 @@ _DEFAULT_EPSILON = "0.1"
 
 @dataclass(frozen=True)
 class LearnForm:
-    """The model that a form asks for, as it was typed.
+    """The model that a form asks for, as typed.
 
     Args:
         kind: one of the registry's.
@@ -161,7 +161,7 @@ class LearnForm:
 
     @classmethod
     def of(cls, fields: MultiDict[str, str]) -> LearnForm:
-        """The form's fields. An unknown kind counts as the first one."""
+        """The form's fields; an unknown kind counts as the first one."""
         kinds = registry.KINDS
         kind = fields.get("kind", "")
         return cls(
@@ -191,13 +191,13 @@ class LearnForm:
         return int(value * NANO)
 
     def document(self) -> dict[str, Any]:
-        """What the kind of model reads; InputError where a line cannot be read."""
+        """The kind's own document; InputError for an unreadable line."""
         found = registry.KINDS[self.kind].face.text.read(self.texts[self.kind])
         return {**found, "selection": "merged"} if self.merges else found
 
 
 def question_of(fields: MultiDict[str, str], variables: Sequence[str]) -> dict[str, Any] | None:
-    """The distribution that a form asks of a model, or None where it asks for none.
+    """The distribution that a form asks of a model; None without one.
 
     Fields are `show` (any number of variables) and `given:NAME` (a label, '' for none).
     """

@@ -31,7 +31,7 @@ _MOST_DECIMALS = 9
 
 
 def decimals_for(length: float) -> int:
-    """Decimals with which both ends of an interval of this length may be rounded outward.
+    """The decimals to which both ends of an interval of this length may be rounded outward.
 
     As `decimals_of` says: two significant digits of half the length, three where these begin with
     1. Negative for tens and more.
@@ -90,7 +90,7 @@ def price(nano: float, *, is_free: bool = False) -> str:
 
 
 def cost(nano: int, *, is_free: bool) -> str:
-    """What was charged: `cost 0.05991`, `cost nothing`, or that the largest loss stayed as it was.
+    """The charge: `cost 0.05991`, `cost nothing`, or that the largest loss stayed as it was.
 
     Args:
         is_free: whether nobody was charged.
@@ -101,12 +101,12 @@ def cost(nano: int, *, is_free: bool) -> str:
 
 
 def epsilon_left(nano: float) -> str:
-    """What remains, rounded down, so that no more is promised than there is."""
+    """The budget left, rounded down, so that the page promises no more."""
     return left_text(nano / NANO)
 
 
 def delta_of(dataset: DatasetStatus) -> str:
-    """What follows `ε` once on a page of a dataset: its delta, or '' under pure privacy."""
+    """The delta behind the first `ε` of a dataset's page; '' under pure privacy."""
     return at_delta(dataset.delta)
 
 
@@ -119,7 +119,7 @@ def percent(part: float) -> str:
 
 
 def probability(value: float) -> str:
-    """A probability of three digits that says 0 or 1 only where it is: `0.873`, `< 0.001`."""
+    """A probability in three digits; 0 or 1 only where exact: `0.873`, `< 0.001`."""
     if 0 < value < 0.001:
         return "less than 0.001"
     if 0.999 < value < 1:
@@ -133,7 +133,7 @@ def moment(at: int | None) -> str:
 
 
 def days(value: float) -> str:
-    """So many days, in the unit that fits."""
+    """A number of days, in the unit that fits."""
     if value < 2:
         return f"{value * 24:.0f} hours"
     return f"{value:.0f} days" if value < 730 else f"{value / 365.25:.0f} years"
@@ -147,7 +147,7 @@ def interval_words(low: float, high: float, confidence: float) -> str:
 
 
 def looking(numbers: Sequence[LookedNumber], *, n: int) -> str:
-    """What holds for each of n numbers, for all at once and for the largest; '' where unknown."""
+    """What holds for each of n numbers, for all at once and for the largest; '' if unknown."""
     return looking_text(numbers, n=n).replace("+-", "±").replace("-", "−")
 
 
@@ -170,7 +170,7 @@ def _rounded(value: float, decimals: int, rounding: str) -> str:
 
 
 def statement(found: Statement) -> str:
-    """What an interval says: `the posterior given 2 disagreements, within 0.0004`."""
+    """The law behind an interval: `the posterior given 2 disagreements, within 0.0004`."""
     read = reading_text(found.method, step=found.step, draws=found.draws, prior=found.prior)
     if not read:
         return _law(found)
@@ -186,7 +186,7 @@ def _law(found: Statement) -> str:
 
 
 def laws(found: Sequence[Statement]) -> str:
-    """What the intervals of a table are statements of, in one line; '' if that is as usual."""
+    """The laws behind a table's intervals, in one line; '' if as usual."""
     return laws_text(
         [one.law for one in found],
         error=max((one.error for one in found), default=0.0),

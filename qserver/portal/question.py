@@ -1,4 +1,4 @@
-"""A question as a form's fields, and back: what the query builder and its addresses hold.
+"""A question as a form's fields, and back.
 
 Fields are named by attribute: `from:age`, `to:age` (numbers and periods), `is:sex` (any number of
 labels) and `not:sex` (the labels are those left out). A level of labels has fields as an attribute.
@@ -56,7 +56,7 @@ def mark_of(fields: str) -> str:
 
 
 def is_as_priced(form: MultiDict[str, str], mark: str, *, within: str = "") -> bool:
-    """Whether a form still asks the question that was priced; a form without a price may be sent.
+    """Whether a form still asks the priced question; a form without a price may be sent.
 
     Args:
         mark: of what the form says; `within` where a price is for one length.
@@ -74,7 +74,7 @@ _MOST_PERCENT = 100 - 100 * Fraction(str(MIN_DELTA))
 
 
 def form_attributes(domain: Domain) -> list[Attribute]:
-    """What the form has conditions on: the attributes, the levels of each before it."""
+    """The attributes of the form's conditions, each after its levels."""
     return [
         found
         for attribute in domain.attributes
@@ -84,7 +84,7 @@ def form_attributes(domain: Domain) -> list[Attribute]:
 
 @dataclass(frozen=True)
 class Range:
-    """The ends of a condition on numbers or periods as they were typed; '' for none."""
+    """The ends of a condition on numbers or periods, as typed; '' for none."""
 
     low: str
     high: str
@@ -92,7 +92,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """Labels that were ticked, and whether they are the ones left out."""
+    """The ticked labels, and whether the condition leaves them out."""
 
     labels: tuple[str, ...]
     is_not: bool
@@ -138,7 +138,7 @@ class FormQuestion:
 
     @classmethod
     def of(cls, fields: MultiDict[str, str], domain: Domain) -> FormQuestion:
-        """The question in a form's fields; fields of no attribute are left aside."""
+        """The question in a form's fields; fields of unknown attributes are ignored."""
         ranges, choices = {}, {}
         for attribute in form_attributes(domain):
             name = attribute.name
@@ -162,7 +162,7 @@ class FormQuestion:
         return cls(
             ranges=ranges,
             choices=choices,
-            # Places in it are told by line and column: blanks before it stay.
+            # Line and column tell places in the text, so leading blanks stay.
             text=fields.get("text", "").replace("\r\n", "\n").rstrip(),
             within=_within_of(fields, domain),
             confidence=fields.get("confidence", DEFAULT_CONFIDENCE).strip(),
@@ -186,16 +186,16 @@ class FormQuestion:
 
     @property
     def is_table(self) -> bool:
-        """Whether the builder itself asks for a table, or an average."""
+        """Whether the builder itself asks for a table or an average."""
         return not self.text and bool(self.by or self.average)
 
     def least(self) -> int | None:
-        """How many records each average is of at least; InputError where that is no number."""
+        """The least number of records of each average; InputError for no number."""
         return _whole(self.assuming, "assuming") if self.assuming else None
 
     @property
     def is_json(self) -> bool:
-        """Whether the text is no SQL, but a query as JSON has it."""
+        """Whether the text is a query in JSON instead of SQL."""
         return self.text.lstrip().startswith("{")
 
     @property
@@ -205,11 +205,11 @@ class FormQuestion:
 
     @property
     def chosen(self) -> Measure | None:
-        """What may be measured, None for the owner's choice; InputError where it is unknown."""
+        """What may be measured; None for the owner's choice; InputError for an unknown one."""
         return measure_of(self.measure) if self.measure else None
 
     def looking(self) -> Looking:
-        """What was looked at; InputError where that means nothing."""
+        """The choice after looking; InputError if it means nothing."""
         chosen = None
         if self.among:
             try:
@@ -223,7 +223,7 @@ class FormQuestion:
         return Looking(chosen, independent=self.independent)
 
     def reading(self) -> Reading:
-        """How the posterior is read; InputError where that means nothing."""
+        """The reading of the posterior; InputError if it means nothing."""
         prior: object = self.prior
         if self.prior == "between":
             ends = (self.prior_low, self.prior_high)
@@ -232,7 +232,7 @@ class FormQuestion:
         return Reading(cast("Method", self.method or "auto"), prior=known)
 
     def requirement(self) -> Requirement:
-        """Length and confidence; RequirementError where one cannot be read or is out of range."""
+        """Length and confidence; RequirementError if one cannot be read or is out of range."""
         half = _number(self.within, "length")
         if not MIN_LENGTH <= 2 * half <= MAX_LENGTH:
             least, most = MIN_LENGTH / 2, MAX_LENGTH / 2
@@ -247,7 +247,7 @@ class FormQuestion:
         return Requirement(length=float(2 * half), confidence=float(confidence / 100))
 
     def where(self, domain: Domain) -> dict[str, Any]:
-        """The conditions as a `where` document; QueryError where a number cannot be read."""
+        """The conditions as a `where` document; QueryError for an unreadable number."""
         document: dict[str, Any] = {}
         for attribute in form_attributes(domain):
             if attribute.name in self.ranges:
@@ -281,7 +281,7 @@ class FormQuestion:
 
 
 def _within_of(fields: MultiDict[str, str], domain: Domain) -> str:
-    """What is typed, half the `length` of an earlier address, the owner's, or the default."""
+    """The typed length, half the `length` of an earlier address, the owner's, or the default."""
     if "within" in fields or "length" not in fields:
         owners = DEFAULT_WITHIN if domain.within is None else decimal_text(domain.within)
         return fields.get("within", owners).strip()
@@ -391,7 +391,8 @@ def examples(domain: Domain) -> list[tuple[str, str]]:
 
 
 def _few_labels(domain: Domain) -> Iterator[Attribute]:
-    """Of each attribute of labels itself or a level of it, whichever has fewest of a few values."""
+    """Each attribute of labels, or a level of it: whichever has fewest values, of those with
+    few."""
     for attribute in domain.attributes:
         if attribute.kind == "labels":
             levels = (attribute_of(level, attribute) for level in attribute.levels)
@@ -410,7 +411,7 @@ def _condition(attribute: Attribute, condition: Any) -> str:
     ((operator, operand),) = condition.items()
     if operator == "not":
         others = f"{name} NOT IN ({_texts(operand)})"
-        # A form keeps what is missing, unless it is one of these; in SQL it is NULL.
+        # A form keeps missing values, except for these; in SQL they are NULL.
         keeps_missing = attribute.null and attribute.other not in operand
         return f"({others} OR {name} IS NULL)" if keeps_missing else others
     if attribute.is_timed:

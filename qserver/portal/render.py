@@ -17,13 +17,13 @@ def page(template: str, **context: Any) -> str:
 
 
 def this_page(**changed: str) -> str:
-    """The address of the page that was asked for, with some of its fields changed."""
+    """The address of the present page, with some fields changed."""
     others = [pair for pair in request.args.items(multi=True) if pair[0] not in changed]
     return f"{request.path}?{urlencode([*others, *changed.items()], safe=':')}"
 
 
 def download(text: str, *, name: str, content_type: str) -> Response:
-    """A file to keep.
+    """A text to download as a file.
 
     Args:
         name: of the file; letters, digits, `.`, `_`, `-` and `~`.

@@ -1,4 +1,4 @@
-"""`python -m qserver.postgres FD`: the process that serves a socket which listens already."""
+"""`python -m qserver.postgres FD`: the process that serves a listening socket."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NICENESS: Final = (5, 0, 10)
 
 
 def main(descriptor: int) -> None:
-    """Serve until SIGTERM; settings are those of the environment."""
+    """Serve until SIGTERM, with the environment's settings."""
     # numpy reads the limits once, when it loads: so they come before these imports.
     limit_threads(os.environ)
     with loading():
@@ -64,7 +64,7 @@ def main(descriptor: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
     server.run(grace_s=settings.wait_s + 5)
-    # What is still at work ends here; what it asked is charged and answered to nobody.
+    # Statements that still run end here; what they asked is charged and answered to nobody.
     for one in processes:
         one.end()
     sys.stdout.flush()
@@ -72,7 +72,7 @@ def main(descriptor: int) -> None:
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:
-    """What TLS is offered with; None where there is no certificate."""
+    """The TLS that clients are offered; None without a certificate."""
     if not settings.postgres_certificate:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

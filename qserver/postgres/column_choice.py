@@ -1,4 +1,4 @@
-"""Named columns of a whole statement: how clients choose among them, n_low and n_high included.
+"""Named columns of a whole statement, n_low and n_high included: how clients choose among them.
 
 `SELECT "sex", "n_low" FROM (SELECT ...) AS t LIMIT 10` is read here, since the ends of intervals
 are columns of a result and of no SELECT: DuckDB's scanner reads every query so.
@@ -23,7 +23,7 @@ _INNER: Final = re.compile(r"\bFROM\s*[(/-]", re.IGNORECASE)
 
 
 def chosen(text: Text, plan_of: Callable[[Text], Plan], *, is_copied: bool = False) -> Plan | None:
-    """What such a text would do; None for another.
+    """The plan of such a text; None for another.
 
     Args:
         is_copied: whether columns are read by their places, so that no end stands behind those
@@ -75,7 +75,7 @@ def picked(
     most: int | None = None,
     sorts: Callable[[Sequence[Column]], Sort] | None = None,
 ) -> Plan:
-    """The plan of some columns of another's, by their places, with the names that they get."""
+    """The plan of some columns of another plan, by their places, under new names."""
 
     def named(told: Sequence[Column]) -> tuple[Column, ...]:
         return tuple(replace(told[k], name=name) for k, name in picks(told))
@@ -95,7 +95,7 @@ def picked(
 
 
 def _names(parts: Sequence[Piece]) -> list[str] | None:
-    """The names between commas; None where there is something else."""
+    """The names between commas; None for anything else."""
     named, commas = parts[::2], parts[1::2]
     is_list = bool(parts) and len(named) == len(commas) + 1
     is_list &= all(p.kind in ("word", "name") for p in named) and all(p.text == "," for p in commas)
@@ -112,7 +112,7 @@ def _closing(words: Sequence[str], i: int) -> int:
 
 
 def _places(told: Sequence[Column], names: Sequence[str]) -> list[tuple[int, str]]:
-    """Where the named columns are; PostgresError."""
+    """The places of the named columns; PostgresError."""
     of = {column.name: k for k, column in enumerate(told)}
     if missing := [name for name in names if name not in of]:
         raise PostgresError("42703", f"There is no column `{missing[0][:60]}` in the result.")

@@ -1,4 +1,4 @@
-"""Commands about the connection: settings, transactions, and what a client keeps there."""
+"""Commands about the connection: settings, transactions, and its stored statements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WRITES = frozenset(_WRITING.split())
 
 
 def command(text: Text, session: Session) -> Plan | None:
-    """What a command does; None for another text.
+    """The plan of a command; None for another text.
 
     Raises:
         PostgresError: it would write.
@@ -34,7 +34,7 @@ def command(text: Text, session: Session) -> Plan | None:
 
 
 def acting(act: Callable[[], Result], *, survives: bool = False) -> Plan:
-    """The plan of a command that gives no rows."""
+    """The plan of a command without rows."""
     return Plan(nothing, lambda _: act(), survives=survives)
 
 
@@ -52,7 +52,7 @@ def _begin(_text: Text, session: Session) -> Plan:
 
 def _end(text: Text, session: Session) -> Plan:
     keeps = text.words[0] in ("COMMIT", "END")
-    if "TO" in text.words:  # to a savepoint: what was set since stays set
+    if "TO" in text.words:  # to a savepoint: later settings stay set
         return acting(lambda: _to_savepoint(session), survives=True)
 
     def run() -> Result:

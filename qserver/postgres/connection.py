@@ -40,7 +40,7 @@ _MOST_OPTIONS = 200
 
 @dataclass(frozen=True)
 class Admitted:
-    """Who came in, with what they sent: their token is checked again with each statement."""
+    """An admitted client with its credentials: each statement checks the token again."""
 
     session: Session
     credentials: Credentials
@@ -74,7 +74,7 @@ _PROCESSES = itertools.count(1)
 
 
 def greet(stream: Stream, session: Session, process: int) -> None:
-    """Tell a client that it is in, what is set, and its number."""
+    """Tell a client that it is in, with its settings and its number."""
     stream.send(messages.AUTHENTICATED)
     stream.send(*(messages.parameter(*pair) for pair in session.reported().items()))
     stream.send(messages.key_data(process), messages.ready("I"))
@@ -143,7 +143,7 @@ def _caller(
 
 
 def _put_all(session: Session, options: dict[str, str]) -> None:
-    """What the startup sets, by name and as `-c name=value` in `options`."""
+    """The startup's settings, by name and as `-c name=value` in `options`."""
     own = {k: v for k, v in options.items() if k not in ("user", "database", "options")}
     words = options.get("options", "").replace("\\ ", "\0").split()
     pairs = [w.removeprefix("--").removeprefix("-c") for w in words if w not in ("-c", "--")]
@@ -191,14 +191,14 @@ def converse(house: House, stream: Stream, address: str) -> None:
     except GoneError:
         pass
     except Exception as exc:  # noqa: BLE001 - one connection shall not end the others
-        # Its text may hold what was asked, which no log shall.
+        # The error's text may contain the question, which no log may have.
         _LOG.error("A connection failed: %s", type(exc).__name__)
     finally:
         stream.close()
 
 
 class _Connection:
-    """A client that was let in."""
+    """An admitted client."""
 
     def __init__(self, stream: Stream, house: House, admitted: Admitted, process: int) -> None:
         self._stream, self._house, self._admitted = stream, house, admitted
@@ -248,7 +248,7 @@ class _Connection:
                 self._ready()
             elif (answer := self._answers.get(letter)) is not None:
                 skips = not self._attempt(answer, body)
-            elif letter not in (b"d", b"c", b"f"):  # of a COPY that was refused
+            elif letter not in (b"d", b"c", b"f"):  # of a refused COPY
                 raise violation("A message has an unknown kind.")
 
     def _ready(self) -> None:
@@ -258,7 +258,7 @@ class _Connection:
         self._stream.flush()
 
     def _attempt(self, act: Callable[[Fields], None], body: bytes) -> bool:
-        """Do what a message asks for; False where it fails, of which the client is told."""
+        """Do what a message asks; False if it fails, which the client is told."""
         try:
             self._house.access.admit(self._admitted.credentials)
             with self._house.turns.reading(self._use, len(body)):
@@ -275,7 +275,7 @@ class _Connection:
         return True
 
     def _query(self, fields: Fields) -> None:
-        """A text of any number of statements, each answered in text."""
+        """Answer each statement of a text in text."""
         text = fields.text()
         fields.end()
         if len(text) > MAX_CHARACTERS:
@@ -292,7 +292,7 @@ class _Connection:
             self._stream.send(messages.complete(tag_of(result, len(result.rows))))
 
     def _run(self, plan: Plan, asked: Asked) -> Result:
-        """Do what a plan does, and tell what it says beside its result."""
+        """Run a plan, and tell what it says beside its result."""
         if self._session.status == "E" and not plan.survives:
             raise PostgresError(
                 TRANSACTION_FAILED, "The transaction failed before: ROLLBACK ends it."

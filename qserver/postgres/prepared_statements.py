@@ -1,4 +1,4 @@
-"""What a connection keeps between messages: prepared statements, and portals, also called cursors.
+"""What a connection keeps between messages: prepared statements, and portals (cursors).
 
 Rows that are not sent yet have a bound for all portals together, and those of a portal that is at
 its end are forgotten. The extended protocol fills them: Parse, Bind, Describe, Execute and Close.
@@ -38,7 +38,7 @@ _COLUMN_BYTES: Final = 130
 
 @dataclass(frozen=True)
 class Prepared:
-    """A statement with places for values; of an empty text there is no plan.
+    """A statement with places for values; an empty text has no plan.
 
     Args:
         of_bytes: what holding its plan takes.
@@ -52,13 +52,13 @@ class Prepared:
 
     @property
     def n_bytes(self) -> int:
-        """What holding more than its plan takes."""
+        """The bytes that it holds beyond its plan."""
         return 0
 
 
 @dataclass
 class Portal:
-    """A statement with its values, and what is left of its rows once it ran.
+    """A statement with its values, and the rest of its rows once it ran.
 
     Args:
         outlives: whether it lasts after its transaction.
@@ -78,12 +78,12 @@ class Portal:
 
     @property
     def n_bytes(self) -> int:
-        """What holding its values, rows and columns takes."""
+        """The bytes of its values, rows and columns."""
         values = sum(len(one.text) + len(one.number) for one in self.asked.literals)
         return self.rows_bytes + values + self.columns_bytes
 
     def take(self, most: int) -> Sequence[bytes]:
-        """The next rows, as many as there are up to so many; all where that is 0."""
+        """The next rows, at most so many; all for 0."""
         taken = self.left[:most] if most > 0 else self.left
         self.left = self.left[len(taken) :]
         self.rows_bytes -= _bytes_of(taken)
@@ -99,7 +99,7 @@ def _bytes_of(rows: Sequence[bytes]) -> int:
 
 
 class Held:
-    """The prepared statements and portals of one connection; `plan_of`: what a text would do."""
+    """The prepared statements and portals of one connection; `plan_of` plans a text."""
 
     def __init__(self, session: Session, plan_of: Callable[[Text], Plan]) -> None:
         self._session, self._plan_of = session, plan_of
@@ -107,7 +107,7 @@ class Held:
         self.portals: dict[str, Portal] = {}
 
     def end_portals(self) -> None:
-        """Forget portals as the end of a transaction does."""
+        """Forget the portals that end with a transaction."""
         self.portals = {name: p for name, p in self.portals.items() if p.outlives}
 
     def prepared(self, text: str, oids: Sequence[int]) -> Prepared:
@@ -146,7 +146,7 @@ class Held:
         self.portals[name] = portal
 
     def _check(self, before: Prepared | Portal | None, one: Prepared | Portal) -> None:
-        """Raise PostgresError where one, in place of another, is too much with all others."""
+        """Raise PostgresError if one, in place of another, is too large beside all others."""
         held: list[Prepared | Portal] = [*self.statements.values(), *self.portals.values()]
         held = [*(other for other in held if other is not before), one]
         plans = {id(other.plan): other.of_bytes for other in held}
@@ -182,7 +182,7 @@ class Held:
         self._held(portal)
 
     def _held(self, portal: Portal) -> None:
-        """Forget a portal where all would hold too much, with PostgresError."""
+        """Forget a portal, with PostgresError, if all portals would hold too much."""
         try:
             self._check(portal, portal)
         except PostgresError:
@@ -190,7 +190,7 @@ class Held:
             raise
 
     def command(self, text: Text) -> Plan | None:
-        """What a command about these does; None for another text. PostgresError."""
+        """The plan of a command about these; None for another text. PostgresError."""
         made = {
             "PREPARE": self._prepare,
             "EXECUTE": self._execute,
@@ -319,7 +319,7 @@ class Held:
         return Plan(columns, run)
 
     def _begun(self, portal: Portal, asked: Asked) -> Result:
-        """What a cursor's statement says beside its rows, when it is run for the first FETCH."""
+        """What a cursor's statement says beside its rows, when the first FETCH runs it."""
         if portal.result is None and portal.plan is not None:
             portal.asked = replace(portal.asked, formats=asked.formats)
             found = portal.plan.run(portal.asked)
@@ -362,7 +362,7 @@ _LITERAL: Final = re.compile(r"-?v|TRUE|FALSE|NULL|ARRAY\[(-?v(,-?v)*)?\]")
 
 
 def _split(parts: Sequence[Piece]) -> list[list[Piece]]:
-    """The parts between commas that stand in no parentheses."""
+    """The parts between commas outside parentheses."""
     found, depth = [list[Piece]()], 0
     for piece in parts:
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(piece.text, 0)
@@ -374,13 +374,13 @@ def _split(parts: Sequence[Piece]) -> list[list[Piece]]:
 
 
 def _oid(parts: Sequence[Piece]) -> int:
-    """The type that words name; 0 where they name none that is known."""
+    """The type that words name; 0 for an unknown one."""
     kind, _ = type_named(parts, 0)
     return 0 if kind is None else kind.oid
 
 
 def _literal(text: Text, parts: Sequence[Piece]) -> tuple[Literal, Piece | None]:
-    """A value of EXECUTE, which is a literal; PostgresError."""
+    """The value of a literal in EXECUTE; PostgresError."""
     signs = "".join("v" if p.kind in ("text", "number") else p.upper for p in parts)
     if not _LITERAL.fullmatch(signs):
         raise PostgresError(SYNTAX, "EXECUTE takes literals alone.")
@@ -393,7 +393,7 @@ _COUNTED: Final = ("SELECT", "FETCH")
 
 
 class Extended:
-    """Answers the messages of one connection; `run`: does what a plan does."""
+    """Answers the messages of one connection; `run` runs a plan."""
 
     def __init__(self, stream: Stream, held: Held, run: Callable[[Plan, Asked], Result]) -> None:
         self._stream, self._held, self._run = stream, held, run
@@ -482,7 +482,7 @@ class Extended:
 
 
 def send_rows(stream: Stream, result: Result, rows: Sequence[bytes]) -> None:
-    """Send rows, or what is copied out."""
+    """Send rows, or copied rows."""
     if result.copied is None:
         for row in rows:
             stream.send(messages.message(b"D", row))
@@ -494,7 +494,7 @@ def send_rows(stream: Stream, result: Result, rows: Sequence[bytes]) -> None:
 
 
 def tag_of(result: Result, n_rows: int) -> str:
-    """What a client prints when a statement is done."""
+    """The words that a client prints after a statement."""
     return f"{result.tag} {n_rows}" if result.tag in _COUNTED else result.tag
 
 

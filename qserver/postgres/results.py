@@ -1,4 +1,4 @@
-"""What a statement gives: columns and rows, and what a client prints when it is done.
+"""The result of a statement: columns and rows, and the client's last line.
 
 The table of a statement becomes rows of PostgreSQL here: which columns, in what order, how rounded.
 COPY (SELECT ...) TO STDOUT has them as lines of text or CSV, or in PostgreSQL's binary form.
@@ -45,7 +45,7 @@ from qserver.text import ADDS_NOTHING, at_delta, decimals_of
 
 @dataclass(frozen=True)
 class Asked:
-    """What a statement is run with.
+    """The values and formats that a statement runs with.
 
     Args:
         literals: for its parameters.
@@ -89,7 +89,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a statement would do; making it spends nothing and changes nothing.
+    """What a statement would do; planning spends and changes nothing.
 
     Args:
         columns: of its rows, by the text alone; None where it gives none.
@@ -105,11 +105,11 @@ class Plan:
 
 
 def nothing() -> None:
-    """The columns of what gives no rows."""
+    """The columns of a statement without rows."""
 
 
 def given(tag: str, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> Plan:
-    """The plan of a result that is there already."""
+    """The plan of a result at hand."""
     found = tuple(columns)
     values = [*rows]
 
@@ -120,7 +120,7 @@ def given(tag: str, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) ->
 
 
 def encoded(columns: Sequence[Column], rows: Iterable[Sequence[Any]], asked: Asked) -> list[bytes]:
-    """The rows as they are sent, in the formats that were asked for."""
+    """The encoded rows, in the asked formats."""
     return [*map(encoder(columns, formats_of(asked.formats, len(columns))), rows)]
 
 
@@ -155,7 +155,7 @@ def columns_of(statement: Statement, session: Session) -> tuple[Column, ...]:
 def table(
     found: StatementAnswer, session: Session, asked: Asked, delta: float | None = None
 ) -> Result:
-    """The rows of an answer, and what it cost; `delta`: at which that is epsilon."""
+    """The rows of an answer, and its cost; `delta`: at which that is epsilon."""
     statement = found.asked.statement
     places, days = list(_places(statement, session)), _days(statement)
     rows = [
@@ -204,7 +204,7 @@ def _group(name: str | None, statement: Statement, i: int) -> Any:
 
 
 def _notices(found: StatementAnswer, delta: float | None) -> Iterator[str]:
-    """What people read beside a table: cost, how far it counts, what its groups and ends are."""
+    """Notices beside a table: cost, how far it counts, remarks on groups and ends."""
     left = f"{found.remaining_nano / 1e9:.4g} remain."
     if found.charged_nano:
         yield f"This cost {found.charged_nano / 1e9:.4g} epsilon{at_delta(delta)}; {left}"
@@ -218,7 +218,7 @@ def _notices(found: StatementAnswer, delta: float | None) -> Iterator[str]:
 
 
 def _drowned(found: StatementAnswer) -> Iterator[str]:
-    """That a tool which draws numbers alone would draw noise."""
+    """A notice that a tool without intervals would draw noise."""
     values = [cell.value for cells in found.cells for cell in cells]
     n = sum(
         value.estimate is not None
@@ -231,7 +231,7 @@ def _drowned(found: StatementAnswer) -> Iterator[str]:
 
 
 def _places(statement: Statement, session: Session) -> Iterator[_Place]:
-    """What the columns are about, in order."""
+    """The subjects of the columns, in order."""
     n_groups, n_said = len(statement.groups), len(statement.places)
     is_short = n_said and not session.has_intervals
     for i in statement.order[:n_said] if is_short else statement.order:
@@ -239,7 +239,7 @@ def _places(statement: Statement, session: Session) -> Iterator[_Place]:
 
 
 def _unlike(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """The names, each once: others are numbered."""
+    """The names, each once: repeated ones get numbers."""
     found = list[str]()
     for name in names:
         own, n = name, 1
@@ -303,7 +303,7 @@ class _Form:
 
 
 def copying(text: Text, plan_of: Callable[[Text], Plan]) -> Plan:
-    """What a COPY would do: the rows of its SELECT, copied out; PostgresError."""
+    """The plan of a COPY: the rows of its SELECT, copied out; PostgresError."""
     i = _to(text.pieces)
     inner = _inner(text, i)
     words = [piece for piece in text.pieces[i + 2 :] if piece.text not in ("(", ")", ",", "=")]
@@ -329,7 +329,7 @@ def copying(text: Text, plan_of: Callable[[Text], Plan]) -> Plan:
 
 
 def _to(parts: Sequence[Piece]) -> int:
-    """Where `TO STDOUT` stands; PostgresError."""
+    """The place of `TO STDOUT`; PostgresError."""
     words, depth = [piece.upper for piece in parts], 0
     for i, word in enumerate(words):
         depth += {"(": 1, ")": -1}.get(word, 0)
@@ -343,7 +343,7 @@ def _to(parts: Sequence[Piece]) -> int:
 
 
 def _inner(text: Text, to: int) -> Text:
-    """The SELECT in parentheses, or that of all columns of a table."""
+    """The SELECT in parentheses, or of all columns of a table."""
     parts = text.pieces[1:to]
     if parts and parts[0].text == "(" and parts[-1].text == ")":
         return text.part(parts[0].stop, parts[-1].start)
@@ -408,7 +408,7 @@ def _line(values: Sequence[bytes | None], form: _Form, quotes: Sequence[bool]) -
 
 
 def _cell(text: str | None, form: _Form, *, is_quoted: bool) -> str:
-    """A value as CSV has it: what could be read as another is quoted."""
+    """A value as CSV, quoted where another value reads alike."""
     if text is None:
         return form.null
     special = (form.delimiter, form.quote, "\n", "\r")

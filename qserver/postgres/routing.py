@@ -1,4 +1,4 @@
-"""What a statement is about: the connection, a dataset, or the catalogue of datasets."""
+"""The subject of a statement: the connection, a dataset, or the catalogue of datasets."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from qserver.postgres.column_choice import chosen
 from qserver.postgres.commands import command
 from qserver.postgres.prepared_statements import Held
 from qserver.postgres.results import Asked, Plan, Result, copying, given
-from qserver.postgres.statements.answers import PRICE
 from qserver.postgres.statements.asker import Asker
+from qserver.postgres.statements.dataset_answers import PRICE
 from qserver.postgres.statements.interval_ends import ends_of
 from qserver.postgres.statements.value_types import types_of
 from qserver.postgres.wire.faults import SYNTAX, PostgresError, fault_of
@@ -47,7 +47,7 @@ class Router:
         self.held = Held(self._session, self.plan)
 
     def plan(self, text: Text, *, is_copied: bool = False) -> Plan:
-        """What a statement would do, by itself or within COPY; PostgresError."""
+        """The plan of a statement, alone or within COPY; PostgresError."""
         if not text.words:
             raise PostgresError(SYNTAX, "A statement is missing here.")
         text = _without_database(text, self._session.database)
@@ -76,7 +76,7 @@ class Router:
         self._catalogue.close()
 
     def _dataset(self, text: Text) -> str | None:
-        """The dataset that a text reads; None where it reads something else."""
+        """The dataset that a text reads; None if it reads something else."""
         if _reads_catalogue(text.text):
             return None
         try:
@@ -110,7 +110,7 @@ class Router:
         return Plan(columns, run, types=lambda: types_of(text, _types()))
 
     def _names(self) -> Names:
-        """What the catalogue of the present datasets holds."""
+        """The content of the catalogue for the present datasets."""
         session, service = self._session, self._asker.service
         tables = list[Table]()
         for status in service.datasets():
@@ -130,7 +130,7 @@ def _types() -> Mapping[str, Type]:
 
 
 def _without_database(text: Text, database: str) -> Text:
-    """The text in which no schema has the name of its database before it."""
+    """The text without the database's name before a schema."""
     escaped = re.escape(database.replace('"', '""'))
     if not re.search(rf'{escaped}"?\s*[./-]', text.text):
         return text

@@ -1,4 +1,4 @@
-"""Takes connections, each with a thread of its own, up to a bound, until it is told to stop."""
+"""Takes connections, each with its own thread, up to a bound, until told to stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qserver.postgres.wire.messages import Stream
 
 @dataclass
 class PostgresServer:
-    """Connections on a socket that listens already.
+    """Connections on a listening socket.
 
     Args:
         converse: speaks with one client, given its stream and address, until it goes.
@@ -35,13 +35,13 @@ class PostgresServer:
         self._lock = threading.Lock()
 
     def stop(self) -> None:
-        """Let `run` end: idle clients are told at once, the others after their statement."""
+        """Let `run` end: idle clients are told at once, others after their statement."""
         # Never read, so it stays readable for all; a signal may come twice.
         with contextlib.suppress(OSError):
             self._stopper.send(b"x")
 
     def run(self, *, grace_s: float) -> None:
-        """Take connections until `stop`, then wait so many seconds for those at work."""
+        """Take connections until `stop`, then wait so many seconds for running statements."""
         poll = select.poll()
         poll.register(self.listener, select.POLLIN)
         poll.register(self._stop, select.POLLIN)
@@ -93,7 +93,7 @@ class PostgresServer:
 
 
 def _refuse(stream: Stream, client: socket.socket) -> None:
-    """Tell one client too many, without waiting for what it says."""
+    """Refuse one client too many, without reading what it sends."""
     client.settimeout(0.0)
     fault = PostgresError(TOO_MANY, "There are too many connections.", ends=True)
     with contextlib.suppress(OSError):

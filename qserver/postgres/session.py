@@ -1,4 +1,4 @@
-"""What one connection has set, and its transaction, which can take back settings alone."""
+"""The settings of one connection, and its transaction, which can only take back settings."""
 
 from __future__ import annotations
 
@@ -125,28 +125,28 @@ class Session:
 
     @property
     def spends(self) -> bool:
-        """Whether what history does not answer may be measured and charged."""
+        """Whether a statement beyond history may be measured and charged."""
         return self._values[SPEND] == "on"
 
     @property
     def has_intervals(self) -> bool:
-        """Whether columns with intervals stand beside the numbers, and what else is measured."""
+        """Whether columns of intervals stand beside the numbers."""
         return self._values[INTERVALS] in ("on", COLUMNS)
 
     @property
     def names_ends(self) -> bool:
-        """Whether ends of intervals are columns of the catalogue, too, and named in statements."""
+        """Whether ends of intervals are columns of the catalogue and may be named in statements."""
         return self._values[INTERVALS] == COLUMNS
 
     @property
     def rounds(self) -> bool:
-        """Whether numbers are rounded by their own intervals: unless said, for people."""
+        """Whether numbers are rounded by their own intervals; by default for people."""
         said = self._values[ROUNDED]
         return said == "on" if said else self._values["application_name"] in _PEOPLE
 
     @property
     def default(self) -> Exactness:
-        """How exact answers shall be where a text does not say it."""
+        """The exactness where a text states none."""
         within, confidence = self._values[WITHIN], self._fraction(CONFIDENCE)
         if "=" in within:
             return Exactness(confidence=confidence, by_kind=_by_kind(within))
@@ -154,12 +154,12 @@ class Session:
 
     @property
     def left_nano(self) -> int | None:
-        """What the connection may still be charged; None where it set no bound."""
+        """The charge still allowed to the connection; None without a bound."""
         most = self._fraction(MOST)
         return None if most is None else max(0, int(most * 10**9) - self.spent_nano)
 
     def own(self) -> tuple[object, ...]:
-        """All here that an answer depends on."""
+        """All settings that an answer depends on."""
         return (*(self._values[name] for name in _OWN), self.rounds, self.left_nano)
 
     def _fraction(self, name: str) -> Fraction | None:
@@ -177,7 +177,7 @@ class Session:
         return dict(sorted(self._values.items()))
 
     def put(self, name: str, value: str | None, *, local: bool = False) -> dict[str, str]:
-        """Set a setting, None to what it was at the start; returns what clients are told of it.
+        """Set a setting, or for None its first value; returns what clients are told of it.
 
         Args:
             local: until the transaction ends.
@@ -189,7 +189,7 @@ class Session:
         if name not in _DEFAULTS:
             if name.startswith("qserver."):
                 raise _unknown(name)
-            # Clients set much in passing on which nothing here depends.
+            # Clients set many names in passing that nothing here depends on.
             return {}
         if value is None:
             value = self._start[name]
@@ -206,11 +206,11 @@ class Session:
         return self._told(name)
 
     def begun(self) -> None:
-        """What is set now is what RESET goes back to, but for spending."""
+        """Make the present settings, except spending, those of RESET."""
         self._start = {**self._values, SPEND: _DEFAULTS[SPEND]}
 
     def reset(self) -> dict[str, str]:
-        """All settings as they were at the start; nothing is spent any more."""
+        """Reset all settings as at the start; nothing is spent any longer."""
         told = dict[str, str]()
         for name in _DEFAULTS:
             if name not in _FIXED:
@@ -218,14 +218,14 @@ class Session:
         return told
 
     def begin(self) -> bool:
-        """Begin a transaction; False where there is one."""
+        """Begin a transaction; False inside one."""
         if self._before is not None:
             return False
         self._before, self.status = dict(self._values), "T"
         return True
 
     def end(self, *, keeps: bool) -> bool:
-        """End the transaction; without `keeps` its settings are taken back. False: there is none.
+        """End the transaction; without `keeps`, take its settings back. False outside one.
 
         What was asked is answered and charged at once: that cannot be taken back.
         """
@@ -241,7 +241,7 @@ class Session:
         return True
 
     def fail(self) -> None:
-        """A statement failed, and so does the transaction that it is in."""
+        """Note that a statement failed, and its transaction with it."""
         if self.status == "T":
             self.status = "E"
 

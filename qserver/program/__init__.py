@@ -1,4 +1,4 @@
-"""What a program is beside its work: how it starts, logs and is traced.
+"""A program's frame: how it starts, logs and is traced.
 
 Begin with `start`: BLAS threads, loading, log lines and completion by a shell; `telemetry`
 has the traces. Nothing here imports numpy.

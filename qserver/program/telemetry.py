@@ -70,7 +70,7 @@ def is_on() -> bool:
 
 
 def traceparent_of(text: str) -> str:
-    """The text where it is a traceparent of W3C, which names a trace and a span; else ''."""
+    """The text if it is a traceparent of W3C, which names a trace and a span; else ''."""
     found = _TRACEPARENT.match(text)
     return text if found and int(found[1], 16) and int(found[2], 16) else ""
 
@@ -87,7 +87,7 @@ def present() -> str:
 
 @contextmanager
 def under(traceparent: str) -> Iterator[None]:
-    """Let what is done within belong to this span."""
+    """Put everything inside the block under this span."""
     token = _present.set(traceparent)
     try:
         yield

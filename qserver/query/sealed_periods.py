@@ -249,7 +249,7 @@ def _sealed_domain(
 
 
 def as_of(domain: Domain, period: str) -> Domain:
-    """The domain as it was when `period` was the last sealed one.
+    """The domain of the time when `period` was the last sealed one.
 
     Raises:
         InputError: there is no such period, or no data arrive over time.

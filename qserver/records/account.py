@@ -32,7 +32,7 @@ _SCRYPT = {"n": 1 << 14, "r": 8, "p": 1}
 
 
 class _Flat:
-    """A dataclass of plain values, as JSON text and back."""
+    """A dataclass of plain values as JSON text."""
 
     def to_json(self) -> str:
         """The record as JSON text."""
@@ -126,17 +126,17 @@ class Account(_Flat):
 
 
 def is_plain_name(text: str) -> bool:
-    """Whether a text can be the name of an account, of a group or of a member."""
+    """Whether a text may name an account, a group or a member."""
     return _PLAIN_NAME.match(text) is not None
 
 
 def is_provided(account: str) -> bool:
-    """Whether the name is of a group of the identity provider, or of somebody in one."""
+    """Whether the name is a group of the identity provider, or a member of one."""
     return "/" in account
 
 
 def payers_of(account: str) -> tuple[str, ...]:
-    """Whose allowances bound what an account spends: its own, and its group's."""
+    """Those whose allowances bound an account's spending: itself, and its group."""
     group, slash, name = account.partition("/")
     return (account, group + slash) if name else (account,)
 
@@ -155,7 +155,7 @@ class Caller:
     token_id: str
 
     def sees_of(self, account: str) -> bool:
-        """Whether what an account asked is shown: to that account, and to owners."""
+        """Whether the caller sees what an account asked: the account itself and owners do."""
         return self.role == "owner" or (self.account != "" and self.account == account)
 
 

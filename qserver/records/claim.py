@@ -57,7 +57,7 @@ _DIGITS = 40
 
 
 def guard_nano(cap: float, law: NoiseLaw = LAPLACE) -> int:
-    """The most that a cell may lose so that its count is known with probability `cap` at most.
+    """The most that a cell may lose so that its count is known with at most probability `cap`.
 
     Args:
         cap: probability, from 1e-6 to 1 - 1e-6.
@@ -83,7 +83,7 @@ def guard_nano(cap: float, law: NoiseLaw = LAPLACE) -> int:
 
 
 def known_at_most(loss_nano: int, law: NoiseLaw = LAPLACE) -> float:
-    """Most probability at which the count of a cell with this loss can be known."""
+    """Most probability with which the count of a cell with this loss can be known."""
     loss = loss_nano / NANO
     return central_share(loss, 1) if law.is_additive else math.tanh(loss / 2)
 
@@ -151,7 +151,7 @@ class ClaimGuardError(QServerError):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The public facts, by name."""
+        """The public facts by name."""
         return {name: getattr(self, name) for name in self.kept}
 
 

@@ -1,4 +1,4 @@
-"""How dataclasses become plain JSON values and are read back: each field by its name and its type.
+"""How dataclasses become plain JSON values and back: each field by its name and type.
 
 A field that has its default is left out, so that what is added later changes no older text. A class
 may say otherwise by `to_plain` and `from_plain`, and a field by its metadata:
@@ -23,7 +23,7 @@ _AS_IT_IS = frozenset((str, int, float, bool, NoneType))
 
 
 def at(*path: str, by: Callable[[Any], Any] | None = None) -> Mapping[str, Any]:
-    """Metadata of a field that does not stand under its own name.
+    """Metadata of a field that stands under another name.
 
     Args:
         path: the members that lead to it; none means the whole document.
@@ -33,7 +33,7 @@ def at(*path: str, by: Callable[[Any], Any] | None = None) -> Mapping[str, Any]:
 
 
 def as_(name: str | None = None, *, always: bool = False, last: int = 0) -> Mapping[str, Any]:
-    """Metadata of a field that is written otherwise than under its own name in its own place.
+    """Metadata of a field with its own written form.
 
     Args:
         always: whether it is written where it has its default, too.
@@ -64,7 +64,7 @@ def plain(value: Any, by: By = _NOTHING) -> Any:
 
 
 def read(kind: type[T], document: Any, by: By = _NOTHING) -> T:
-    """The dataclass that `plain` wrote; members that it has no field for are passed over.
+    """The dataclass that `plain` wrote; unknown members are ignored.
 
     A list becomes a tuple, and a document the class of its field. A member that is missing leaves
     the field's default, or None if the type allows that.
@@ -78,7 +78,7 @@ def read(kind: type[T], document: Any, by: By = _NOTHING) -> T:
 
 
 class _Code:
-    """A function in the making, as `dataclass` itself makes those of a class: by its text.
+    """A function that is built as text, as `dataclass` builds those of a class.
 
     Histories of 100,000 rows are read so; a loop over fields would take half as long again.
     """
@@ -94,11 +94,11 @@ class _Code:
         return name
 
     def add(self, line: str) -> None:
-        """Append a line of its body."""
+        """Append a line to its body."""
         self._lines.append(f"    {line}")
 
     def made(self) -> _Function:
-        """The function; its text is of names and JSON names of fields alone."""
+        """The built function; its text has only field names and JSON names."""
         exec("\n".join(self._lines), self._known)  # noqa: S102
         found: _Function = self._known["made"]
         return found
@@ -120,7 +120,7 @@ def _writer(kind: Any) -> _Function:
 
 
 def _written(hint: Any, value: str) -> str:
-    """The text that makes plain JSON of a value."""
+    """The text that turns a value into plain JSON."""
     if _is_json(hint):
         return value
     if get_origin(hint) is tuple and all(_is_json(one) for one in _members(hint)):
@@ -152,7 +152,7 @@ def _reader(kind: Any) -> _Function:
 
 
 def _absent(item: Field[Any], hint: Any) -> Any:
-    """What stands for a member that is missing; MISSING where it is needed."""
+    """The value for a missing member; MISSING if the member is needed."""
     if item.metadata.get("by") or NoneType in get_args(hint):
         return None if item.default is MISSING else item.default
     return item.default if item.default_factory is MISSING else item.default_factory()
@@ -168,7 +168,7 @@ def _followed(document: Any, *, path: Sequence[str], make: Any, absent: Any) -> 
 
 
 def _read(code: _Code, hint: Any, value: str) -> str:
-    """The text that brings a value into the form of its type."""
+    """The text that brings a value into its type's form."""
     origin, inner, name = get_origin(hint), _members(hint), code.name(hint)
     if origin in (Union, UnionType):
         held = f"{name}_"
@@ -198,7 +198,7 @@ def _members(hint: Any) -> list[Any]:
 
 
 def _is_json(hint: Any) -> bool:
-    """Whether values of the type are plain JSON as they are."""
+    """Whether values of the type are plain JSON already."""
     if get_origin(hint) in (Union, UnionType):
         return all(_is_json(one) for one in _members(hint))
     return hint in _AS_IT_IS or get_origin(hint) is Literal

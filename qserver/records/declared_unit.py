@@ -1,4 +1,4 @@
-"""The unit of privacy that an owner declares: checked against the domain, and with the other facts.
+"""The unit of privacy that an owner declares, checked against the domain and the other facts.
 
 `check_together` is one rule for what is asked for and for what was stored.
 """
@@ -87,7 +87,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class Words:
-    """What the owner said of people; None where nothing was said.
+    """The owner's words on people; None where unsaid.
 
     Args:
         enforced: whether a column of the file names the person, so that k and m are enforced.
@@ -100,7 +100,7 @@ class Words:
     enforced: bool = False
 
     def declared(self, domain: Domain, relation: Relation) -> Declared:
-        """The unit that these words mean for a dataset.
+        """The unit of privacy that these words mean for a dataset.
 
         Raises:
             ConfigError: they do not go together, or a number is missing that must be said.
@@ -170,7 +170,7 @@ class Words:
 
     @property
     def _meaning_of_k(self) -> str:
-        """What K says, and what becomes of a person who has more."""
+        """The meaning of K, and the fate of a person with more records."""
         of = "one period" if self.protects == "person-period" else "all periods together"
         then = (
             "later ones are dropped"

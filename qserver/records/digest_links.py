@@ -1,4 +1,4 @@
-"""The links of an append-only list, and their check: of the audit log, the charges, a history.
+"""The links of an append-only list, and their check: audit log, charges, history.
 
 Each entry is a JSON object whose `prev` is the SHA-256 of the entry before it. So nobody can
 change, move, add or remove an entry without changing every later one. Whoever keeps the last
@@ -21,19 +21,19 @@ GENESIS = ""
 
 @dataclass(frozen=True)
 class Links:
-    """Entries that follow one another, and the digest of the last: the head."""
+    """Entries in a chain, and the digest of the last: the head."""
 
     texts: tuple[str, ...]
     head: str
 
 
 def digest_of(text: str | None) -> str:
-    """The digest of an entry, for the next one to name; GENESIS for None."""
+    """The digest of an entry, which the next one names; GENESIS for None."""
     return GENESIS if text is None else hashlib.sha256(text.encode()).hexdigest()
 
 
 def digest_of_all(texts: Sequence[str], *, after: str = GENESIS) -> str:
-    """One digest of entries that have no links, after those with the digest `after`."""
+    """One digest of entries without links, after those with the digest `after`."""
     for text in texts:
         after = digest_of(after + text)
     return after
@@ -45,7 +45,7 @@ def linked(facts: Mapping[str, Any], *, prev: str) -> str:
 
 
 def relinked(texts: Sequence[str], *, prev: str = GENESIS) -> Links:
-    """These entries in this order, with new links, after the entry with the digest `prev`."""
+    """These entries with new links, after the entry with the digest `prev`."""
     found = []
     for text in texts:
         found.append(linked(json.loads(text), prev=prev))
@@ -54,7 +54,7 @@ def relinked(texts: Sequence[str], *, prev: str = GENESIS) -> Links:
 
 
 def is_linked(text: str) -> bool:
-    """Whether an entry names the one before it; histories of earlier versions do not."""
+    """Whether an entry names its predecessor; in histories of earlier versions it does not."""
     return _prev_of(text) is not None
 
 

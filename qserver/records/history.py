@@ -95,12 +95,12 @@ class Measurement:
 
 @dataclass(frozen=True)
 class GaussianMeasurement(Measurement):
-    """A row measured with Gaussian noise; it is never refined, but measured once more."""
+    """A row measured with Gaussian noise; it is never refined, but measured again."""
 
     law: ClassVar[NoiseLaw] = GAUSSIAN
 
     def check_refines(self, _: Measurement, /) -> None:
-        """Raise InputError: nothing is refined."""
+        """Raise InputError: Gaussian rows are not refined."""
         raise InputError("measurement.id", "be new: Gaussian noise is not refined")
 
 
@@ -181,12 +181,12 @@ class TableMeasurement:
 
 @dataclass(frozen=True)
 class GaussianTable(TableMeasurement):
-    """A table measured with Gaussian noise; it is never refined, but measured once more."""
+    """A table measured with Gaussian noise; it is never refined, but measured again."""
 
     law: ClassVar[NoiseLaw] = GAUSSIAN
 
     def check_refines(self, _: TableMeasurement, /) -> None:
-        """Raise InputError: nothing is refined."""
+        """Raise InputError: Gaussian tables are not refined."""
         raise InputError("measurement.id", "be new: Gaussian noise is not refined")
 
 

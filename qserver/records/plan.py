@@ -187,7 +187,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Second:
-    """The second purchase of a plan: tables that the released answers of its first tables decide.
+    """The second purchase of a plan: the released answers of its first tables choose its tables.
 
     It is charged before anything is drawn, for any decision, as an opaque charge for every cell and
     every pair of cells, under the population's neighbour relation.

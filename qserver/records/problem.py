@@ -1,4 +1,4 @@
-"""Errors as the store keeps them in a failed job, and back."""
+"""Errors in the store's form for failed jobs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _CONSTANT = (BooksError, ClosedError, UnanswerableError)
 
 
 def problem_from_error(error: QServerError) -> Problem:
-    """The public part of an error that ended a job; an unforeseen one becomes constant text."""
+    """The public part of an error that ended a job; an unforeseen error becomes constant text."""
     facts: dict[str, Any] = {name: getattr(error, name) for name in error.kept}
     if isinstance(error, _REFUSED):
         free = getattr(error, "free", ...)
@@ -106,7 +106,7 @@ def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
 
 
 def _plain_offer(offer: Offer | None) -> list[Any] | None:
-    """As it always was where the interval is that of the estimate's error."""
+    """An offer in the old form, if its interval is that of the estimate's error."""
     if offer is None:
         return None
     plain = list(astuple(offer))

@@ -1,4 +1,4 @@
-"""What a part of the server knows, as named arrays and a small head: what checkpoints keep.
+"""The state of a part of the server, as named arrays and a small head; checkpoints keep it.
 
 Each room writes and reads its own states, so only it knows what the names mean.
 """
@@ -32,7 +32,7 @@ class State:
 
     @classmethod
     def of_parts(cls, parts: Mapping[str, State], head: Mapping[str, Any] | None = None) -> State:
-        """The state of something that has parts, with a head for the whole."""
+        """The state of a whole from its parts, with a head of its own."""
         arrays = {
             name + _BETWEEN + inner: array
             for name, part in parts.items()
@@ -41,7 +41,7 @@ class State:
         return cls({**(head or {}), **{name: part.head for name, part in parts.items()}}, arrays)
 
     def part(self, name: str) -> State:
-        """A part that `of_parts` was given."""
+        """A part given to `of_parts`."""
         start = name + _BETWEEN
         arrays = {n[len(start) :]: a for n, a in self.arrays.items() if n.startswith(start)}
         return State(self.head[name], arrays)
@@ -54,6 +54,6 @@ def bytes_of_rows(rows: Iterable[LinearQuery]) -> NDArray[np.uint8]:
 
 
 def rows_of_bytes(array: NDArray[np.uint8], sizes: Sequence[int]) -> list[LinearQuery]:
-    """The rows that `bytes_of_rows` was given; each is read when it is first needed."""
+    """The rows in the array of `bytes_of_rows`, each parsed on first use."""
     lines = array.tobytes().decode().split("\n") if len(array) else []
     return [LinearQuery.later(sizes, json.loads(line)) for line in lines]

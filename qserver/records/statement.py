@@ -1,4 +1,4 @@
-"""What an interval, a probability or a claim is a statement of. Frozen and public."""
+"""The law behind an interval, a probability or a claim. Frozen and public."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ OF_POSTERIOR = Statement("posterior")
 
 
 def joined(parts: Sequence[Statement]) -> Statement:
-    """The law of what these parts give together: the posterior where each is known by its own."""
+    """The joint law of these parts: the posterior if each is known by its own."""
     laws = {part.law for part in parts}
     if len(parts) == 1 or laws <= {"exact"}:
         return parts[0] if parts else EXACT

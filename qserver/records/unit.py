@@ -26,7 +26,7 @@ REPLACED: tuple[Replaced, ...] = get_args(Replaced)
 
 @dataclass(frozen=True)
 class Unit:
-    """What is protected of a person.
+    """The protected records of a person.
 
     Args:
         protects: `person`, at most k records in all periods together; `person-period`, at most k

@@ -28,7 +28,7 @@ from qserver.service.datasets import OpenDataset, OpenDatasets
 from qserver.service.parking import Parked, Visit, present_visit
 from qserver.storage.encoding.digests import reading
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.store import Store, Submission
 
 _A = TypeVar("_A", Answer, WorkloadAnswer, ModelAnswer)
@@ -54,7 +54,7 @@ class Idempotency:
 
 
 class Asking:
-    """Questions of one process. Thread-safe.
+    """Asks questions and workloads for one process. Thread-safe.
 
     Args:
         workloads: what workloads are answered from; they may take long, and questions shall not
@@ -107,7 +107,7 @@ class Asking:
             lambda: self._found(name, asked, wait_s, idempotency, by, most_nano),
         )
         if isinstance(asked, Workload) and isinstance(found, WorkloadAnswer) and found.charged_nano:
-            # What was charged is answered, whatever the store says now.
+            # A charged answer is given, whatever the store says now.
             with contextlib.suppress(StoreError, NotFoundError):
                 opened = self._workloads.refresh(name)
                 with opened.lock:
@@ -136,7 +136,7 @@ class Asking:
     def _waited(
         self, request: Request, wait_s: float, find: Callable[[], _F | JobStatus]
     ) -> _F | AnyAnswer | JobStatus:
-        """What is found, or after `wait_s` seconds the job that is finding it."""
+        """What `find` returns, or after `wait_s` seconds the job that runs it."""
         visit = present_visit() if wait_s > _LEAST_WAIT_S else None
         digest = digest_of(request) if visit else ""
         if visit and digest in visit.jobs:
@@ -185,7 +185,7 @@ class Asking:
     def asked_before(
         self, name: str, idempotency: Idempotency, *, wait_s: float
     ) -> AnyAnswer | JobStatus | None:
-        """What was asked under a key: its answer, its job after `wait_s`; None for nothing."""
+        """The answer asked for under a key, or its job after `wait_s`; None if the key is new."""
         outcome = self._earlier(name, idempotency)
         if not outcome:
             return None
@@ -206,7 +206,7 @@ class Asking:
         return status
 
     def _parked(self, job_id: str, wait_s: float, visit: Visit) -> AnyAnswer | JobStatus:
-        """As `_wait`, without a thread; raises Parked until the job ended or the time is over."""
+        """As `_wait`, but holds no thread: raises Parked until the job ends or the time is over."""
         if self._store.job_state(job_id) not in ("queued", "running"):
             return self._outcome(job_id)
         if visit.is_over:
@@ -219,7 +219,8 @@ class Asking:
         return self._store.bound(meta, key=key, body_digest=idempotency.body_digest)
 
     def _later(self, name: str, workload: Workload, wait_s: float, by: str) -> JobStatus | None:
-        """The job that answers a workload from history, where its laws take too long here.
+        """The job that answers a workload from history, where its laws would take this process too
+        long.
 
         There is one for all who ask the same of the same state, also when it is done. None where
         it takes no longer, or where no worker can do it: then it is answered here.
@@ -243,7 +244,7 @@ class Asking:
     def _of_state(
         self, opened: OpenDataset, request: Request, *, is_made: bool
     ) -> JobStatus | None:
-        """The job of what is free in this state; None where there is none, or it failed.
+        """The job for this state if there is one and it did not fail.
 
         Args:
             is_made: whether one is made where there is none yet.
@@ -271,20 +272,20 @@ class Asking:
         return JobStatus(found.job, "queued", opened.meta.name)
 
     def _remember(self, meta: DatasetMeta, estimators: Sequence[Estimator]) -> None:
-        """Keep weights, so that what is free stays free."""
+        """Keep weights, so that an answer free now stays free."""
         for estimator in estimators:
-            # A store without room answers all the same; the weights are found again.
+            # A store without room changes no answer; the weights are found again.
             with contextlib.suppress(StoreError):
                 self._store.remember(meta, estimator)
 
     def _known_before(self, name: str, asked: Workload) -> AnyAnswer | None:
-        """What was found for nothing before, and is the same now."""
+        """The free answer found earlier, if the state has not changed."""
         opened = self._workloads.refresh(name)
         with opened.lock:
             return self._kept.find(opened.replica, asked)
 
     def _free(self, name: str, asked: AnyAsked) -> tuple[OpenDataset, AnyAsked, AnyAnswer | None]:
-        """The dataset, what is asked as it is read there, and what history answers."""
+        """The dataset, the question as read there, and the answer of history."""
         is_many = isinstance(asked, Workload)
         opened = (self._workloads if is_many else self._datasets).refresh(name)
         # What is to be bought is planned by the worker alone. Of a model it also keeps what the
@@ -302,7 +303,7 @@ class Asking:
         answer = found.answer if isinstance(found, Free) else _answered(opened, found)
         with opened.lock:
             self._kept.keep(replica, asked, answer, since=since)
-        # Weights that are the only ones are found again: inference starts from them as well.
+        # Sole weights are found again: inference starts from them as well.
         self._remember(opened.meta, found.estimators)
         return opened, asked, answer
 
@@ -352,7 +353,7 @@ class Asking:
 
 
 def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
-    """The outcome, which is a job or an answer of this type.
+    """The outcome, narrowed to a job or an answer of this type.
 
     Raises:
         StoreError: the store holds an answer to something else.
@@ -363,7 +364,7 @@ def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
 
 
 def shown_job(store: Store, job_id: str, reader: Caller) -> JobRecord:
-    """A job as the account that asked and owners see it.
+    """A job as its account and the owners see it.
 
     Raises:
         NotFoundError: there is none of this id, or the reader may not know of it.
@@ -387,14 +388,15 @@ def job_status(record: JobRecord) -> JobStatus:
 
 
 def _answered(opened: OpenDataset, found: ToAnswer) -> AnyAnswer:
-    """The answer; other questions on the dataset do not wait while its law is computed."""
+    """The answer; the dataset stays unlocked while its law is computed."""
     answer = found.answer()
     with opened.lock:
         return found.free(opened.replica, answer).answer
 
 
 def _outcome_of(text: str) -> AnyAnswer | JobStatus:
-    """The job that a key is bound to, without its state; an answer by an earlier version."""
+    """The job that a key is bound to, without its state; or an answer that an earlier version
+    kept."""
     with reading("idempotency key"):
         plain = json.loads(text)
         answer, job = plain.get("answer"), str(plain.get("job"))
@@ -432,11 +434,11 @@ def digest_of(request: Request) -> str:
 
 
 def _of_workload(asked: Workload) -> list[object]:
-    """What tells apart workloads of the same questions."""
+    """What distinguishes workloads of the same questions."""
     parts: list[object] = [{"simultaneous": asked.simultaneous}]
     if asked.selected_from is not None:
         parts.append(plain(asked.selected_from))
-    # Answers whose posteriors nobody needs are no answers for who needs them.
+    # Answers without posteriors are no answers to those who need them.
     if asked.for_quotients:
         parts.append({"unneeded": list(asked.for_quotients)})
     if asked.as_drawn:

@@ -1,8 +1,9 @@
-"""The datasets that this process has read: a replica each, with the lock that guards it."""
+"""The datasets that this process has read, each with its lock, and the questions saved of them."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from prometheus_client import Counter
@@ -16,6 +17,7 @@ from qserver.planning.failures import WayFault
 from qserver.query.domain import Domain
 from qserver.records.dataset import DatasetMeta
 from qserver.records.statement import ClaimStatus
+from qserver.storage.saved_questions import SavedQuestion as SavedQuestion
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
 
@@ -53,7 +55,7 @@ class OpenDatasets:
         self._open: dict[str, OpenDataset] = {}
 
     def get(self, name: str) -> OpenDataset:
-        """The dataset's replica; NotFoundError if there is none of this name."""
+        """The dataset's replica; NotFoundError if no dataset has this name."""
         with self._lock:
             found = self._open.get(name)
         if found is not None:
@@ -70,7 +72,7 @@ class OpenDatasets:
         return self.get(name).meta
 
     def domain(self, name: str) -> Domain:
-        """The domain as questions are read by it now; NotFoundError.
+        """The domain that questions are read by now; NotFoundError.
 
         One small round trip where data arrive over time, as periods are sealed meanwhile.
         """
@@ -80,11 +82,12 @@ class OpenDatasets:
         return self.meta(name).domain_at(stamp.n_sealed)
 
     def stamp(self, name: str) -> Stamp:
-        """What every answer on the dataset depends on; one small round trip; NotFoundError."""
+        """The facts that every answer on the dataset depends on; one small round trip;
+        NotFoundError."""
         try:
             return self._store.stamp(self.meta(name))
         except NotFoundError:
-            # Detached, or attached anew: what this process has read is of no use any more.
+            # Detached, or attached again: this process's copy is useless.
             self.forget(name)
             return self._store.stamp(self.meta(name))
 
@@ -110,6 +113,37 @@ class OpenDatasets:
             return tuple(claim.status(known) for claim, known in found.replica.known_claims)
 
     def forget(self, name: str) -> None:
-        """Drop what was read of a dataset."""
+        """Forget a dataset."""
         with self._lock:
             self._open.pop(name, None)
+
+
+class SavedViews:
+    """The saved questions of accounts by dataset. Each method raises NotFoundError."""
+
+    def __init__(self, store: Store, datasets: OpenDatasets) -> None:
+        self._store = store
+        self._datasets = datasets
+
+    def all(self, name: str, account: str) -> tuple[SavedQuestion, ...]:
+        """The account's saved questions of a dataset, oldest first."""
+        return self._store.saved.all(self._datasets.meta(name), account)
+
+    def one(self, name: str, account: str, number: str) -> SavedQuestion | None:
+        """One saved question, or None."""
+        return next((q for q in self.all(name, account) if q.id == number), None)
+
+    def keep(
+        self, name: str, account: str, *, fields: str, title: str, as_of: str
+    ) -> SavedQuestion:
+        """Keep a question; raises as `SavedQuestions.keep` does."""
+        meta = self._datasets.meta(name)
+        return self._store.saved.keep(meta, account, fields=fields, title=title, as_of=as_of)
+
+    def remove(self, name: str, account: str, number: str) -> None:
+        """Forget a question; NotFoundError."""
+        self._store.saved.remove(self._datasets.meta(name), account, number)
+
+    def seen(self, name: str, account: str, as_of: Mapping[str, str]) -> None:
+        """Note the period up to which some questions' answers were seen whole, by id."""
+        self._store.saved.seen(self._datasets.meta(name), account, as_of)

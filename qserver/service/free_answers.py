@@ -29,10 +29,10 @@ from qserver.records.statement import EXACT
 from qserver.service.ask import job_status, shown_job
 from qserver.service.datasets import OpenDatasets
 from qserver.storage.encoding.digests import reading
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.store import Store
 
-# A curve spans this or what was asked, whichever is more.
+# A curve spans this or the asked length, whichever is more.
 _LEAST_SPAN = 0.9995
 _MOST_SPAN = 1 - 1e-9
 _N_POINTS = 161
@@ -55,7 +55,7 @@ class Known:
 
 @dataclass(frozen=True)
 class AskedJob:
-    """A job with the question, or the workload, behind it."""
+    """A job with its question or workload."""
 
     status: JobStatus
     snapshot: str
@@ -63,7 +63,7 @@ class AskedJob:
 
 
 class Insight:
-    """The readings of one process. Thread-safe.
+    """Answers of history for one process. Thread-safe.
 
     Args:
         workloads: replicas for workloads, which may take seconds; questions do not wait for them.
@@ -109,19 +109,19 @@ class Insight:
         is_met = estimate.half_width <= question.row_half_width
         with opened.lock:
             answer = told(opened.replica, question, answer, is_met=is_met)
-        # A choice among many lengthens the interval, and leaves the law.
+        # A choice among many lengthens the interval, and keeps the law.
         found = as_read(replace(question, looking=NOTHING_SEEN), estimate, law.stated())
         return Known(answer, _curve(found, question.confidence))
 
     def asked(self, job_id: str, reader: Caller) -> AskedJob:
-        """A job's state, result or problem, with what it asks; NotFoundError as `Service.job`."""
+        """A job's state, result or problem, with its question; NotFoundError as `Service.job`."""
         record = shown_job(self._store, job_id, reader)
         with reading("question of a job"):
             request = Request.from_json(record.request)
         return AskedJob(job_status(record), request.snapshot, request.asked)
 
     def is_free(self, name: str, asked: Question | Workload) -> bool:
-        """Whether history gives all that is asked, as exactly as it is asked."""
+        """Whether history answers everything as exactly as asked."""
         opened = (self._datasets if isinstance(asked, Question) else self._workloads).refresh(name)
         with opened.lock:
             if isinstance(asked, Workload):
@@ -139,7 +139,7 @@ class Insight:
         return None if estimate is None else offer_from(row, estimate, confidence=confidence)
 
     def known_numbers(self, name: str, workload: Workload) -> tuple[KnownNumber | None, ...]:
-        """What history says of each question of a workload with its ends, or None."""
+        """The answer of history to each question of a workload, with its ends; or None."""
         opened = self._workloads.refresh(name)
         with opened.lock:
             present = opened.replica.present
@@ -151,7 +151,7 @@ class Insight:
             )
 
     def as_known(self, name: str, workload: Workload) -> tuple[Question | None, ...]:
-        """Each question as it is, or as exactly as history knows its number if that is less.
+        """Each question as asked, or as exactly as history knows its number if that is less.
 
         None where history says nothing finite of it.
         """
@@ -160,7 +160,7 @@ class Insight:
             return as_known(opened.replica.engine, workload)
 
     def total(self, name: str) -> int | None:
-        """The number of records of a dataset where that is public; NotFoundError."""
+        """The number of records of a dataset where public; NotFoundError."""
         opened = self._datasets.refresh(name)
         with opened.lock:
             return known_total(opened.replica)

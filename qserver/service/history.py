@@ -1,4 +1,4 @@
-"""What was released of a dataset, of its present snapshot and of those that were replaced.
+"""The releases of a dataset: of its present snapshot and of earlier ones.
 
 And whether it is as it was published, which the readiness of a process asks.
 """
@@ -65,7 +65,7 @@ class ReleasedHistory:
         return _released(found[0], self._datasets.meta(name), with_values=True)
 
     def _of(self, name: str, snapshot: str | None) -> FrozenHistory:
-        """What was released of a snapshot so far; NotFoundError."""
+        """The releases of a snapshot so far; NotFoundError."""
         opened = self._datasets.refresh(name)
         if snapshot not in (None, opened.meta.snapshot):
             return self._replaced(opened.meta, str(snapshot))
@@ -79,7 +79,7 @@ class ReleasedHistory:
 
 
 def _fitting(found: Sequence[AnyMeasurement]) -> Sequence[AnyMeasurement]:
-    """The first of these that fit one page, at least one."""
+    """The first of these that fit one page; at least one."""
     n_runs = accumulate(map(_n_runs, found))
     n_fitting = sum(1 for n in n_runs if n <= MAX_PAGE_RUNS)
     return found[: max(1, n_fitting)]
@@ -121,7 +121,7 @@ CHECKED_S = 30.0
 
 
 class Integrity:
-    """Checks whole histories, each once in a while. Thread-safe.
+    """Checks whole histories, each at intervals.
 
     A replica checks every event that it reads, once. Only here events are read again, so that a
     later change is noticed before a process that starts meets it.

@@ -1,4 +1,5 @@
-"""Where the budget went: the loss of cells, spending over time, the audit log, who spent what.
+"""Where the budget went: the loss of cells, spending over time, the audit log, each account's
+share.
 
 The log of a population is read once, and then only what is new. The price of a question on the
 asker's own ledger is told before asking; the worker decides later, from a log that it verified.
@@ -85,7 +86,7 @@ class AccountSpending:
 
 @dataclass(frozen=True)
 class SpendingReport:
-    """Who spent what of a population's budget, in nano-epsilon, the most first."""
+    """The charges of a population by account, in nano-epsilon, largest first."""
 
     population: str
     limit_nano: int
@@ -94,7 +95,7 @@ class SpendingReport:
 
 
 class LedgerViews:
-    """Where a budget went: by cell, over time, charge by charge and by account. Thread-safe.
+    """Where a budget went: by cell, over time, by charge and by account. Thread-safe.
 
     Args:
         wall_clock: Unix time in seconds.
@@ -144,7 +145,7 @@ class LedgerViews:
         )
 
     def burn_down(self, name: str) -> BurnDown:
-        """How the budget of the dataset's population went down; NotFoundError.
+        """The course of the population's budget over time; NotFoundError.
 
         The first call reads the whole log of charges, a later one what came since.
         """
@@ -187,7 +188,7 @@ class LedgerViews:
         return self._log.n_charges(self._datasets.meta(name).population)
 
     def attached(self) -> dict[str, DatasetMeta]:
-        """The facts of every snapshot that was ever attached, by its id; from the log of changes.
+        """The facts of every snapshot ever attached, by id, from the log of changes.
 
         Raises:
             StoreCorruptError: an entry does not follow the one before it.
@@ -198,11 +199,11 @@ class LedgerViews:
             return dict(attached_metas(changes))
 
     def accounts(self) -> list[Account]:
-        """Every account that ever was, by name."""
+        """Every account that ever existed, by name."""
         return self._book.accounts()
 
     def spending(self, name: str) -> SpendingReport:
-        """Who spent what of the population's budget; the whole log is read. NotFoundError."""
+        """The spending of each account of the population, from the whole log. NotFoundError."""
         meta = self._datasets.meta(name)
         population, shown = meta.population, meta.shown
         facts = self._log.ledger(population)
@@ -234,7 +235,7 @@ class LedgerViews:
 
 
 def _page(texts: Sequence[str], *, after: int, limit: int) -> AuditPage:
-    """A page of at most `limit` entries; `texts` has one more if another page follows.
+    """A page of at most `limit` entries; `texts` has one more if a page follows.
 
     It ends earlier where more would have more than `MAX_PAGE_CHARACTERS`.
 
@@ -266,7 +267,7 @@ def _named(domain: Domain, axis: int, losses: Sequence[int]) -> dict[str, int]:
 
 
 def _box(domain: Domain, where: Mapping[str, object] | None) -> dict[int, list[int]]:
-    """The set of cells that `where` names: per axis the allowed values; an absent axis has all."""
+    """The set of cells that `where` names: the allowed values by axis; an absent axis has all."""
     if where is None:
         return {}
     cells = parse_query({"where": where}, domain, name="where")
@@ -279,7 +280,7 @@ def _box(domain: Domain, where: Mapping[str, object] | None) -> dict[int, list[i
 
 
 class LogReader:
-    """The own ledger of one account or group, or that of all accounts together. Thread-safe.
+    """The own ledger of one account or group, or the ledgers of all accounts. Thread-safe.
 
     Args:
         account: whose charges count; those of all accounts for None.
@@ -298,7 +299,7 @@ class LogReader:
 
     @contextmanager
     def refreshed(self) -> Iterator[OwnLedger]:
-        """The ledger with all that the log has by now; nobody else uses it meanwhile."""
+        """The ledger with the whole log so far; callers take turns."""
         with self._lock:
             self._read()
             yield self._ledger
@@ -356,16 +357,16 @@ class Allowances:
         payers = payers_of(asker.account)
         prices = [self._price(Asker(name, asker.population), snapshot, charges) for name in payers]
         found = [price for price in prices if price is not None]
-        # What bounds most: one that cannot pay, else its own.
+        # The tightest bound: an account that cannot pay, else its own.
         return next((price for price in found if not price.affordable), next(iter(found), None))
 
     def bound(self, account: str, population: str) -> bool:
-        """Whether more than the budget bounds what an account may be charged."""
+        """Whether anything beyond the budget bounds the account's charges."""
         payers = payers_of(account) if account else ()
         return any(self._book.allowance(name, population) != Allowance() for name in payers)
 
     def _price(self, asker: Asker, snapshot: str, charges: Sequence[AnyCharge]) -> OwnPrice | None:
-        """The price on one ledger: that of the account, or of its group."""
+        """The price on one ledger: the account's or its group's."""
         allowance = self._book.allowance(asker.account, asker.population)
         if allowance == Allowance():
             return None

@@ -61,7 +61,7 @@ class Made:
 
 
 class ModelService:
-    """Models of one process; thread-safe. Those last used are kept; all follow from history.
+    """Models of one process, made from history; the last used are kept. Thread-safe.
 
     Args:
         workloads: what prices are found on; that may take seconds, and questions shall not wait.
@@ -102,7 +102,7 @@ class ModelService:
         meta = self._meta(name)
         check_whole(meta)
         domain = meta.domain
-        # The model that was waited for may be the last one allowed.
+        # The awaited model may be the last one allowed.
         if not is_second_run() and self._store.models.count(meta) >= MAX_MODELS:
             raise CapacityError(f"A dataset keeps at most {MAX_MODELS:,} models.")
         specification = kind_of(kind).read(document, domain)
@@ -151,7 +151,7 @@ class ModelService:
             return _status(made.record, made.model.describe())
 
     def learnt(self, name: str, number: str) -> ModelAnswer:
-        """The answer that was given when the model was learnt; NotFoundError."""
+        """The answer given when the model was learnt; NotFoundError."""
         return self._store.models.one(self._meta(name), number).answer
 
     def ask(self, name: str, number: str, question: Mapping[str, Any]) -> Answered:
@@ -171,7 +171,7 @@ class ModelService:
             return made.model.count(query)
 
     def correlations(self, name: str, number: str, variables: Sequence[str] | None) -> Correlated:
-        """The correlations of a model's attributes, pair by pair; nothing new is learnt by them.
+        """The correlations of a model's attributes by pair; nothing new is learnt.
 
         Args:
             variables: of which; all of the model's for None.
@@ -208,7 +208,7 @@ class ModelService:
         kind_of(kind).used(specification, opened.meta.domain, measurements)
 
     def _meta(self, name: str) -> DatasetMeta:
-        # Read anew where the dataset was replaced.
+        # Read again if the dataset was replaced.
         self._datasets.stamp(name)
         return self._datasets.meta(name)
 

@@ -1,4 +1,4 @@
-"""Requests that wait for a job and hold no thread meanwhile.
+"""Requests that wait for a job without holding a thread.
 
 A server that can put a request aside gives it a `Visit`. Whoever would wait raises `Parked`; the
 server runs the request again when the job ended, or when the time is over. The second run meets the
@@ -38,7 +38,7 @@ class Visit:
 
 
 class Parked(BaseException):
-    """The present run of a request ends here; no error, so that no handler of errors takes it.
+    """Ends the present run of a request. Not an error, so that no error handler takes it.
 
     Attributes:
         lane: where to run it again as soon as there is a place; '' if it waits for a job.
@@ -66,12 +66,12 @@ _PRESENT: ContextVar[Visit | None] = ContextVar("visit", default=None)
 
 
 def present_visit() -> Visit | None:
-    """The visit of the request under way; None where a thread waits."""
+    """The visit of the present request; None where a thread waits."""
     return _PRESENT.get()
 
 
 def hold_thread() -> None:
-    """Go on where requests may hold their thread while they wait.
+    """Run on; the thread may be held while a request waits.
 
     Raises:
         Parked: the request is run again there.
@@ -86,13 +86,13 @@ def hold_thread() -> None:
 
 
 def is_second_run() -> bool:
-    """Whether a job of the request under way was asked for in an earlier run."""
+    """Whether an earlier run of the present request asked for its job."""
     visit = present_visit()
     return visit is not None and bool(visit.jobs)
 
 
 def read_once(what: str, kind: type[_R], read: Callable[[], _R]) -> _R:
-    """What the text of the request under way is read as, which no later run reads again.
+    """The reading of the present request's text, computed in its first run only.
 
     Args:
         what: names the text.
@@ -110,7 +110,7 @@ def read_once(what: str, kind: type[_R], read: Callable[[], _R]) -> _R:
 
 @contextlib.contextmanager
 def visiting(visit: Visit | None) -> Iterator[None]:
-    """Let the request under way be put aside under this visit; None keeps its thread."""
+    """Put the present request aside under this visit where it must wait; None holds its thread."""
     token = _PRESENT.set(visit)
     try:
         yield

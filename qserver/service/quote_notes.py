@@ -1,4 +1,4 @@
-"""What each statement that is asked in steps may still be charged, and how it was answered.
+"""What each statement asked in steps may still be charged, and how it was answered.
 
 A statement is charged what was quoted before its first step at most, whoever asks it and in however
 many requests. Once it is answered its questions keep the lengths that they were answered at. So the
@@ -25,7 +25,7 @@ _SEAL = "statement"
 
 @dataclass(frozen=True)
 class StatementNote:
-    """What is known of a statement from before.
+    """What is noted of a statement.
 
     Args:
         left_nano: most that its further steps may be charged.
@@ -37,12 +37,12 @@ class StatementNote:
 
     @classmethod
     def answered(cls, questions: StatementQuestions) -> StatementNote:
-        """The note of a statement whose answer these questions gave."""
+        """The note of a statement that these questions answered."""
         return cls(0, tuple(q.requirement.length for q in questions.questions))
 
     def as_answered(self, questions: StatementQuestions) -> StatementQuestions:
-        """The questions, with the lengths that the statement was answered at."""
-        # Counts that were asked beside them, once, come last.
+        """The questions, with the lengths that answered the statement."""
+        # Counts asked beside them, once, come last.
         pairs = zip(questions.questions, self.lengths, strict=False)
         with_lengths = tuple(
             question.with_requirement(Requirement(length, question.confidence))
@@ -59,7 +59,7 @@ class StatementNotes:
         self._datasets = datasets
 
     def of(self, name: str, digest: str) -> StatementNote | None:
-        """The note of a statement; None where it was never asked, or its note is lost."""
+        """The note of a statement; None where it is new or its note is lost."""
         text = self._store.note(self._datasets.meta(name), digest)
         if text is None:
             return None
@@ -69,14 +69,14 @@ class StatementNotes:
         return None
 
     def keep(self, name: str, digest: str, note: StatementNote) -> None:
-        """Keep a note; a store without room answers all the same."""
+        """Keep a note. A store without room changes no answer."""
         text = sealed(json.dumps([note.left_nano, note.lengths]), name=_SEAL)
         with contextlib.suppress(StoreNotDurableError):
             self._store.keep_note(self._datasets.meta(name), digest, text)
 
 
 def digest_of(asked: StatementQuestions) -> str:
-    """What tells apart statements that ask other numbers, or the same more exactly.
+    """What distinguishes statements that ask other numbers or other lengths.
 
     Names, order and choice of rows have no part in it. Which questions there are depends on the
     text alone, and their lengths are left out: these depend on what is known.

@@ -44,17 +44,16 @@ from qserver.service.ask import SHORT_S, Asking, Idempotency, digest_of, narrowe
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.cache.looks import Looks
 from qserver.service.cache.quantiles import OrderNumbers
-from qserver.service.cache.smooth import SmoothNumbers
+from qserver.service.cache.smooth_numbers import SmoothNumbers
 from qserver.service.cache.statements import MOST_KEPT, ReadStatements, StatementKey
-from qserver.service.datasets import OpenDatasets
+from qserver.service.datasets import OpenDatasets, SavedViews
 from qserver.service.free_answers import Insight
 from qserver.service.history import Integrity, ReleasedHistory
 from qserver.service.ledger import Allowances, Asker, LedgerViews
 from qserver.service.models import ModelService
 from qserver.service.quote_notes import StatementNotes
-from qserver.service.saved_questions import SavedViews
 from qserver.service.statement_answers import AnyStatement
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
 from qserver.storage.wishes import Wishes
@@ -141,11 +140,12 @@ class Service:
         return found
 
     def state(self, name: str) -> Stamp:
-        """What every answer on a dataset depends on; one small round trip; NotFoundError."""
+        """The facts that every answer on a dataset depends on; one small round trip;
+        NotFoundError."""
         return self._datasets.stamp(name)
 
     def is_new(self, name: str, idempotency: Idempotency) -> bool:
-        """Whether nothing was asked under a key; IdempotencyError if it has another body."""
+        """Whether a key is new; IdempotencyError if it came with another body."""
         return self._asking.asked_before(name, idempotency, wait_s=0) is None
 
     def dataset(self, name: str) -> DatasetStatus:
@@ -193,7 +193,7 @@ class Service:
         return as_of(found, at) if at else found
 
     def within(self, name: str) -> Fraction | None:
-        """Half the length of a count's interval where SQL says none, as the owner said; or None.
+        """The owner's default half-length of a count's interval in SQL; or None.
 
         Raises:
             NotFoundError: there is no dataset of this name.
@@ -201,7 +201,7 @@ class Service:
         return self._datasets.meta(name).domain.within
 
     def delta(self, name: str) -> float | None:
-        """At which delta epsilon is shown; None under pure privacy, and of no dataset."""
+        """The delta that epsilon is stated at; None under pure privacy and for no dataset."""
         with suppress(NotFoundError):
             if (found := self._datasets.meta(name).delta) is not None:
                 return float(found)
@@ -227,7 +227,7 @@ class Service:
         return self._settings.slot_ms
 
     def ready(self) -> None:
-        """Return if the store answers, keeps what it acknowledges, and has what was published.
+        """Return if the store answers, keeps what it acknowledges, and holds all releases.
 
         Raises:
             StoreError: it does not.
@@ -300,7 +300,8 @@ class Service:
     def known_workload(
         self, name: str, workload: Workload, *, by: str = "", wait_s: float | None = None
     ) -> tuple[KnownNumber | None, ...] | JobStatus:
-        """What history says of each question, or after `wait_s` seconds the job that computes it.
+        """The answers of history to each question, or after `wait_s` seconds the job that computes
+        them.
 
         There is a job where history answers all questions as exactly as they are asked, and that
         takes longer.
@@ -319,7 +320,7 @@ class Service:
     def known_job(
         self, name: str, workload: Workload, *, wait_s: float, by: str = ""
     ) -> JobStatus | None:
-        """The job that computes what history answers, if that takes longer than `wait_s`."""
+        """The job that computes an answer of history, if that takes longer than `wait_s`."""
         found = self._asking.known(name, workload, wait_s=wait_s, by=by)
         return found if isinstance(found, JobStatus) else None
 
@@ -360,7 +361,7 @@ class Service:
     def explain_workload(
         self, name: str, workload: Workload, *, told: Collection[int] | None = None, by: str = ""
     ) -> WorkloadExplanation:
-        """The same for a workload, and the price of its questions asked one by one.
+        """As `explain`, for a workload; also the price of its questions asked one by one.
 
         Args:
             told: the questions whose free intervals are posteriors; None for all. Others have that
@@ -382,7 +383,8 @@ class Service:
     def price(
         self, name: str, workload: Workload, *, by: str = "", enough_nano: int | None = None
     ) -> Price:
-        """What a workload costs, and whether budget, guard and the asker's own ledger let it.
+        """The price of a workload, and whether the budget, the guard and the asker's ledger allow
+        it.
 
         Args:
             enough_nano: what may be said in place of the price is no less than it, and no more than
@@ -407,7 +409,7 @@ class Service:
 
 
 def _zcdp(meta: DatasetMeta, stamp: Stamp) -> Zcdp | None:
-    """What a population under zcdp is charged in; None under pure privacy."""
+    """The unit of a zcdp population's charges; None under pure privacy."""
     if meta.delta is None:
         return None
     budget = stamp.budget

@@ -1,4 +1,4 @@
-"""Answers and prices of statements of SQL, by group and column; what tables say after looking.
+"""Answers and prices of statements of SQL by group and column; intervals after looking.
 
 A choice is made within a column. The cells of a column that are sums have the readings of
 `qserver.inference.posterior.after_looking`. A quotient has one reading for every rule: that of its
@@ -45,7 +45,7 @@ from qserver.records.statement import Statement as Law
 
 @dataclass(frozen=True)
 class CellReading:
-    """The intervals of a cell for any choice, for the largest of its column, and for the least.
+    """The intervals of a cell for any choice, for the largest of its column, and for the smallest.
 
     Args:
         at_once: all hold at once, so for any choice.
@@ -64,7 +64,7 @@ class CellReading:
 
 @dataclass(frozen=True)
 class AnsweredCell:
-    """A cell with where it comes from: the dearest source of its parts.
+    """A cell with its source: the dearest source of its parts.
 
     Args:
         consistent: the value by one non-negative table for all cells; None without CONSISTENT, or
@@ -100,13 +100,13 @@ class StatementAnswer:
 
     @property
     def as_of(self) -> str:
-        """The last period that may be counted, where data arrive over time; else ''."""
+        """The last period that counts, where data arrive over time; else ''."""
         return self.asked.questions[0].as_of if self.asked.questions else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatementExplanation(Priced):
-    """What a statement would cost; nothing was spent.
+    """The price of a statement; nothing was spent.
 
     Args:
         price_apart_nano: sum of the prices of its questions if each was asked alone; None for one
@@ -139,7 +139,7 @@ def looked(
     estimates: Sequence[float],
     ends: Sequence[Ends | None],
 ) -> tuple[tuple[AnsweredCell, ...], ...]:
-    """The cells with what they say after all were looked at, or after the choice that is named.
+    """The cells with intervals that hold after a look at all of them, or after a named choice.
 
     One whose interval is all that is public has no estimate.
 
@@ -171,7 +171,7 @@ def looked(
 def _told(
     questions: StatementQuestions, cells: Sequence[Sequence[AnsweredCell]]
 ) -> list[tuple[AnsweredCell, ...]]:
-    """The cells without an estimate where their interval is all that is public."""
+    """The cells without an estimate where their interval is public alone."""
     return [
         tuple(_told_cell(*pair) for pair in zip(*row, strict=True))
         for row in zip(questions.cells, cells, strict=True)
@@ -207,7 +207,7 @@ def _rank_cells(
         if statement.clauses.simultaneous:
             ends.append((number.value.interval.low, number.value.interval.high))
         elif reading is None:
-            # Nothing is known that holds for all at once.
+            # No known bound holds for all at once.
             ends.append((None, None))
         else:
             ends.append((reading.at_once.low, reading.at_once.high))
@@ -223,7 +223,7 @@ def _rank_cells(
 
 
 def _rules(statement: Statement, selection: Selection | None) -> list[Rule | None]:
-    """Per column how its numbers were chosen; None where they were not."""
+    """The rule that chose each column's numbers; None without one."""
     said = None if selection is None else selection.rule
     shape, n = statement.shape, len(statement.columns)
     if said is None or shape.selection(len(statement.rows)) is None:
@@ -243,7 +243,7 @@ def _chosen(
 
 
 def shaped(found: StatementAnswer, *, chooses: bool = True) -> StatementAnswer:
-    """The rows that HAVING and LIMIT show of a whole table, in order, and rounded as ROUND says.
+    """The rows that HAVING and LIMIT leave of a whole table, in order, rounded as ROUND says.
 
     Args:
         chooses: whether all numbers are known; otherwise all rows are shown as they are.
@@ -277,26 +277,21 @@ def shaped(found: StatementAnswer, *, chooses: bool = True) -> StatementAnswer:
 
 
 def _with_rank_columns(statement: Statement) -> Callable[[Row], Row]:
-    """What gives a row cells for its ranks: those of the numbers that it is ranked by."""
+    """A function that gives a row cells for its ranks: the numbers that rank it."""
     return lambda row: replace(
         row,
-        cells=(*row.cells, *(_without_binning(row.cells[r.column]) for r in statement.ranks)),
+        cells=(*row.cells, *(replace(row.cells[r.column], binning=None) for r in statement.ranks)),
     )
 
 
 def _with_rank_exactness(statement: Statement) -> tuple[Exactness, ...]:
-    """How exact each column is, a rank as the number that it is by."""
+    """The exactness of each column; a rank has that of its number."""
     own = statement.exactness
     return (*own, *(own[rank.column] for rank in statement.ranks)) if own else own
 
 
-def _without_binning(cell: Cell) -> Cell:
-    """A cell whose value bins do not hide."""
-    return replace(cell, binning=None)
-
-
 def _rounded(cell: AnsweredCell, digits: Rounding | None) -> AnsweredCell:
-    """A cell to so many digits, its intervals outward: they hold for both forms of the number."""
+    """A cell rounded to so many digits, its interval outward: it holds both forms of the number."""
     if digits is None:
         return cell
 
@@ -317,7 +312,7 @@ def _rounded(cell: AnsweredCell, digits: Rounding | None) -> AnsweredCell:
 def cell_readings(
     questions: StatementQuestions, estimates: Sequence[float], ends: Sequence[Ends | None]
 ) -> list[list[CellReading | None]]:
-    """Per group and column the readings of the cell; None where its ends are not known.
+    """The readings of the cells by group and column; None where a cell's ends are unknown.
 
     Args:
         estimates, ends: one per question.
@@ -359,7 +354,7 @@ class _ProbabilityOf(Protocol):
 def probability_table(
     statement: Statement, probability: _ProbabilityOf, status: DatasetStatus
 ) -> StatementAnswer:
-    """The table of what PROBABILITY asks, from history alone; nothing is spent.
+    """The table of PROBABILITY, from history alone; nothing is spent.
 
     A cell has a probability in place of a number, and no value where history does not give the
     number.
@@ -383,7 +378,7 @@ def probability_table(
 
 
 def facts_table(statement: Statement, status: DatasetStatus, *, explains: bool) -> StatementAnswer:
-    """The table of a statement that asks for public names alone; nothing is spent.
+    """The table of a statement about public names alone; nothing is spent.
 
     Raises:
         SqlError: its price is asked for.

@@ -1,4 +1,4 @@
-"""Tables and prices of statements of SQL: from answers of the service to cells, and back.
+"""Tables and prices of statements of SQL: from answers of the service to cells.
 
 What history says is enough here; `qserver.service.statements` asks what it lacks.
 """
@@ -63,11 +63,11 @@ class StatementTables:
         self._clock = clock
 
     def left_s(self, deadline: float) -> float:
-        """The seconds until then."""
+        """The seconds until the deadline."""
         return max(deadline - self._clock(), 0.0)
 
     def asked(self, name: str, statement: Statement) -> StatementQuestions:
-        """The questions of a statement that suffice in every case, by what history says."""
+        """The questions that suffice in every case, by history."""
         steps = self._steps(name, statement)
         return steps.with_tables(steps.last_step())
 
@@ -78,7 +78,7 @@ class StatementTables:
             found = self._explained(name, self._steps(name, statement).last_step(), by)
             if most is None:
                 return found
-            # What passes it buys nothing for later questions.
+            # Past this bound nothing is bought for later questions.
             price = found.price_nano if found.price_nano <= most else found.measure.only_this_nano
             may_cost = min(found.most_nano, max(most, price))
             is_paid = found.affordable and price <= most
@@ -92,13 +92,13 @@ class StatementTables:
         return replace(found, price_nano=price, most_nano=price, is_most=steps.goes_on)
 
     def price(self, name: str, statement: Statement, *, by: str) -> Price:
-        """What a statement costs at once, or by its first quote; 0 where history answers it."""
+        """The price of a statement at once, or of its first quote; 0 where history answers it."""
         if has_steps(statement):
             return self._capped(name, statement, by).quote
         return self._questions.price(name, workload_of(self.asked(name, statement)), by=by)
 
     def left_to_pay(self, name: str, statement: Statement, *, by: str) -> int | None:
-        """What it costs from here on, in nano-epsilon; None where history answers it.
+        """The price from here on, in nano-epsilon; None where history answers the statement.
 
         That is found sooner than an explanation, which says it, too.
         """
@@ -116,7 +116,7 @@ class StatementTables:
         return min(self._questions.price(name, workload, by=by).nano, steps.left_nano)
 
     def goes_on(self, name: str, statement: Statement) -> bool:
-        """Whether asking would measure more before all quotients are as exact as asked."""
+        """Whether another step would measure more, before all quotients are as exact as asked."""
         return has_steps(statement) and self._capped(name, statement, "").goes_on
 
     def table(
@@ -127,7 +127,7 @@ class StatementTables:
         *,
         rest_nano: int | None = None,
     ) -> StatementAnswer:
-        """The table that the answers of a statement's questions fill.
+        """The table from the answers of a statement's questions.
 
         Args:
             rest_nano: price of what is still to be measured, where the quote did not pay it.
@@ -159,7 +159,7 @@ class StatementTables:
         version: int,
         is_asked: bool = True,
     ) -> StatementAnswer:
-        """The table that history fills at no cost; a cell it knows nothing of has no value.
+        """The table from history at no cost; an unknown cell has no value.
 
         Args:
             known: per question what history says; consistent values need that of all.
@@ -191,11 +191,11 @@ class StatementTables:
         if is_asked and is_complete:
             questions = with_remark(questions, plain, searched=searched)
         found = StatementAnswer(questions, cells, 0, remaining_nano, None, version)
-        # What is not known yet can be neither ordered nor chosen.
+        # Unknown numbers can be neither ordered nor chosen.
         return shaped(found, chooses=is_complete)
 
     def _is_free(self, name: str, statement: Statement) -> bool:
-        """Whether history gives all that is asked of a statement without steps."""
+        """Whether history answers a statement without steps."""
         questions, clauses = self.asked(name, statement), statement.clauses
         if (only := only_question(questions)) is None:
             return self._questions.insight.is_free(name, workload_of(questions))
@@ -207,7 +207,7 @@ class StatementTables:
 
     def _steps(self, name: str, statement: Statement) -> StatementSteps:
         steps = StatementSteps(self._questions, name, statement)
-        # Before anything is spent: it may be refused.
+        # Before anything is spent, since the answer may be refused.
         consistent_workload(steps.last_step())
         return steps
 
@@ -218,7 +218,7 @@ class StatementTables:
         answers: Sequence[Answer | Offer],
         ends: Sequence[Ends] = (),
     ) -> Sequence[float] | None:
-        """The consistent answers of all questions, where the statement asks for them."""
+        """The consistent answers of all questions, where the statement asks for these."""
         consistent = consistent_workload(questions)
         if consistent is None:
             return None
@@ -265,7 +265,7 @@ class StatementTables:
 def _known_value(
     free: Sequence[Answer | Offer | None], ends: Sequence[Ends | None], cell: CellQuestions
 ) -> CellValue | None:
-    """What is known of a cell: of a function of sums only where all of them are known."""
+    """The known value of a cell; of a function of sums only if all sums are known."""
     known = {i: one for i in cell.parts if (one := free[i]) is not None}
     if len(known) < len(set(cell.parts)):
         return None

@@ -47,7 +47,7 @@ from qserver.service.without_spending import WithoutSpending
 
 
 class Statements(StatementTables):
-    """Statements on the use cases of a service."""
+    """Asks statements through the use cases of a service."""
 
     def run(
         self,
@@ -91,7 +91,7 @@ class Statements(StatementTables):
     def kept(
         self, name: str, text: str, *, default: Exactness, spends: bool, by: str
     ) -> AnyStatement | None:
-        """What was answered for nothing before and is the same now; None for nothing."""
+        """The table or price kept from an earlier free answer, if still valid; or None."""
         service = self._questions
         state = service.state(name)
         key = StatementKey(name, state, text, "", None, default, False, spends, by)
@@ -123,7 +123,7 @@ class Statements(StatementTables):
         wait_s: float,
         idempotency: Idempotency | None,
     ) -> AnyStatement | JobStatus:
-        """The table of a statement, or its price, as `run` gives it; raises as `run` does."""
+        """The table of a statement, or its price as `run` gives it; raises as `run`."""
         name, spends, by = asked.name, asked.spends, asked.by
         if not statement.columns or not statement.rows:
             return facts_table(statement, self._questions.dataset(name), explains=asked.explain)
@@ -140,7 +140,7 @@ class Statements(StatementTables):
         if job := self.look(asked, statement, wait_s=wait_s):
             return job
         wait_s = max(wait_s - (self._clock() - begun), 0.0)
-        # The owner's lengths are as if typed, but what may not spend need not be as exact.
+        # The owner's lengths count as typed, but a statement without spending need not reach them.
         may_spend, free = spends or is_explained, WithoutSpending(self, self._questions, name, by)
         if not statement.has_lengths or (not may_spend and says_none(said)):
             return free.answer(said, is_priced=is_explained, wait_s=wait_s)
@@ -159,13 +159,13 @@ class Statements(StatementTables):
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> StatementAnswer | JobStatus:
-        """The table of a statement, whether or not it explains; raises as `run` does.
+        """The table of a statement, whether or not it explains; raises as `run`.
 
         Quotients are asked in steps, which never cost more than `explain` says. A job may
         be that of any of them: when it is done, the statement sent again goes on. Sent again under
         its key it also says what the steps before were charged.
         """
-        # What the steps of a quotient are depends on the answers so far, so they run only once.
+        # The answers so far decide a quotient's steps, so they run only once.
         visit = None if has_steps(statement) else present_visit()
         if visit is None:
             hold_thread()
@@ -181,7 +181,6 @@ class Statements(StatementTables):
         idempotency: Idempotency | None,
         by: str,
     ) -> StatementAnswer | JobStatus:
-        """As `answer`."""
         deadline, taken = self._clock() + wait_s, TakenSteps(self._questions, name, idempotency)
         if not has_steps(statement):
             last = self._steps(name, statement).last_step()
@@ -215,12 +214,12 @@ class Statements(StatementTables):
         return self.table(name, last, with_earlier(answers, taken.answers), rest_nano=rest)
 
     def charged_nano(self, name: str, idempotency: Idempotency) -> int:
-        """What the steps of a statement that was asked under a key were charged so far."""
+        """The charge so far of the steps of a statement asked under a key."""
         (taken := TakenSteps(self._questions, name, idempotency)).recall()
         return taken.charged_nano
 
     def look(self, key: StatementKey, statement: Statement, *, wait_s: float) -> JobStatus | None:
-        """Find out what is known of numbers that are no sums; after `wait_s` the job that does.
+        """Find what history knows of numbers that are no sums; after `wait_s` the job that does.
 
         Raises nothing: whoever needs what it finds raises what is wrong.
         """
@@ -235,7 +234,7 @@ class Statements(StatementTables):
         )
 
     def _look(self, name: str, statement: Statement) -> None:
-        """Compute what `answer` and `explain` will read of searched numbers."""
+        """Compute the searched numbers that `answer` and `explain` will read."""
         questions = self._steps(name, statement).last_step()
         searched = SearchedCells(self._questions, name, questions)
         nothing = AnsweredCell(CellValue(None, UNKNOWN), "history")

@@ -26,7 +26,7 @@ from qserver.service.statement_tables import StatementTables
 
 @dataclass(frozen=True)
 class WithoutSpending:
-    """What an account gets of a dataset's statements at no cost."""
+    """Answers an account's statements on a dataset at no cost."""
 
     statements: StatementTables
     service: Service
@@ -36,7 +36,7 @@ class WithoutSpending:
     def answer(
         self, statement: Statement, *, is_priced: bool, wait_s: float
     ) -> StatementAnswer | JobStatus:
-        """The table that history gives, or after `wait_s` the job that computes it.
+        """The table of history, or after `wait_s` the job that computes it.
 
         Args:
             is_priced: whether the price is asked for, and no table.
@@ -81,7 +81,7 @@ class WithoutSpending:
         )
 
     def priced(self, statement: Statement, *, is_known: bool = False) -> UnconfirmedError:
-        """The error of a statement that lacks a length: with its price at the stated ones.
+        """The error of a statement without a length, with its price at the proposed lengths.
 
         Args:
             is_known: whether history answers it as it is.
@@ -94,7 +94,7 @@ class WithoutSpending:
         )
 
     def refuse_unless_free(self, statement: Statement) -> None:
-        """Return if a statement with lengths costs nothing now; UnconfirmedError with its price."""
+        """Return if a statement with lengths is free now; else UnconfirmedError with its price."""
         price = self.statements.left_to_pay(self.name, statement, by=self.by)
         if price is not None:
             raise not_spending(statement, price_nano=price, remaining_nano=self._remaining_nano)
@@ -116,14 +116,14 @@ class WithoutSpending:
 
 
 def _typed(statement: Statement, questions: StatementQuestions) -> set[int]:
-    """The questions of numbers that the text gives a length."""
+    """The questions of numbers whose length the text states."""
     columns = range(len(statement.columns))
     said = {k for k in columns if statement.exactness_of(k).has_length}
     return {i for row in questions.cells for k in said for i in row[k].parts}
 
 
 def not_spending(statement: Statement, *, price_nano: int, remaining_nano: int) -> UnconfirmedError:
-    """The error of a statement with lengths that may not spend, and would cost this."""
+    """The error of a statement with lengths that may not spend, with its price."""
     price, left = price_nano, remaining_nano
     refused = statement.source.refuse(
         "This connection may not spend budget",

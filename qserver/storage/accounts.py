@@ -45,14 +45,14 @@ class AccountBook:
 
     @classmethod
     def open(cls, settings: Settings, *, role: str) -> AccountBook:
-        """The accounts at `settings.store_url`; StoreError as `Store.open` raises it."""
+        """The account book of the store at `settings.store_url`; StoreError as `Store.open`."""
         client = connect(settings.store_url, role=role)
         check_server(client)
         check_schema(client)
         return cls(client)
 
     def token_record(self, token_id: str) -> TokenRecord | None:
-        """The record of a token in force, or None; one small round trip."""
+        """The record of a valid token, or None; one small round trip."""
         text: Any = self._client.hget(TOKENS, token_id)
         if text is None:
             return None
@@ -60,7 +60,7 @@ class AccountBook:
             return TokenRecord.from_json(unsealed(str(text), name=token_id))
 
     def accounts(self) -> list[Account]:
-        """Every account that ever was, by name."""
+        """Every account that ever existed, by name."""
         found: dict[Any, Any] = self._client.hgetall(ACCOUNTS)
         return [_account(found[name], name) for name in sorted(found)]
 
@@ -69,13 +69,13 @@ class AccountBook:
         return _account(self._text(name), name)
 
     def known(self, names: Sequence[str]) -> dict[str, Account]:
-        """Those of the names that are known; one round trip."""
+        """The known ones of these names; one round trip."""
         texts: Any = self._client.hmget(ACCOUNTS, list(names))
         pairs = zip(names, texts, strict=True)
         return {name: _account(str(text), name) for name, text in pairs if text is not None}
 
     def let_in(self, name: str, role: Role) -> None:
-        """Let in all whom the provider has in a group, `GROUP/`, with a role; or one member again.
+        """Let in all members of a provider's group, `GROUP/`, with a role; or one member again.
 
         Raises:
             ConfigError: the name is malformed, or of no group.
@@ -130,7 +130,7 @@ class AccountBook:
         Its name and its spending stay.
         """
         while True:
-            # Nothing is kept of a member until it is shut out, so the group's record stands in.
+            # A member has no record until it is shut out, so the group's record stands in.
             found = self._payers(name)
             before = found.get(name) or next(iter(found.values()), None)
             if before is None:
@@ -178,7 +178,7 @@ class AccountBook:
         return {found: store.meta(name).delta for name, found in store.datasets().items()}
 
     def _payers(self, name: str) -> dict[str, Account]:
-        """Those of an account and its group that are known."""
+        """The account and its group, where known."""
         # The owner's user of the store may not send HMGET.
         texts: dict[str, Any] = {n: self._client.hget(ACCOUNTS, n) for n in payers_of(name)}
         return {n: _account(str(text), n) for n, text in texts.items() if text is not None}
@@ -191,7 +191,7 @@ class AccountBook:
         return str(text)
 
     def _change(self, kind: str, text: str, after: Account, token: Token | None) -> bool:
-        """Change the account if its text still is `text`; returns whether it was."""
+        """Change the account if its text is still `text`; returns whether that held."""
         before = _account(text, after.name) if text else None
         facts = {
             "kind": kind,
@@ -275,7 +275,7 @@ class RateLimiter:
                 "take", keys=[rate_key(whose)], args=[rate, rate * STORE.burst_s, batch]
             )
         except StoreNotDurableError:
-            # It answers and takes no writes: only this process's own part of the rate passes.
+            # The store takes no writes: only this process's own part of the rate passes.
             granted, wait_ms = 0, 1000
         if not granted:
             raise RateLimitedError(retry_after_s=max(1, math.ceil(wait_ms / 1000)))

@@ -53,7 +53,7 @@ class LedgerFacts:
 
 @dataclass(frozen=True)
 class AuditNews:
-    """The entries that a reader does not know yet, read at one moment.
+    """The entries that a reader lacks, read at one moment.
 
     Args:
         allowances: of the accounts in question, in turn.
@@ -73,7 +73,7 @@ class AuditLog:
         self._logged: frozenset[str] = frozenset()
 
     def put_back(self, entries: Sequence[str]) -> int:
-        """Put back the entries that a store forgot, or has changed; returns their number.
+        """Put back entries that a store lost or changed; returns their number.
 
         From then on a change whose entry is in the log adds no other entry.
 
@@ -131,7 +131,7 @@ class AuditLog:
         return self._length(Keys(population).charges)
 
     def unchecked_charges(self, population: str) -> list[str]:
-        """All charges of a population as they stand, for a verifier to find what is wrong."""
+        """All charges of a population, unchecked, for a verifier."""
         return self._slice(Keys(population).charges, -1, None)
 
     def news(
@@ -209,14 +209,14 @@ class AuditLog:
 
 
 def _check_end(texts: Sequence[str], fields: Sequence[str | None]) -> None:
-    """Return if the last charge is the one that the ledger names; earlier versions named none."""
+    """Return if the last charge is the ledger's; the ledger of an earlier version names none."""
     (head,) = checked(_HEAD, fields)
     if head is not None and head != digest_of(texts[-1] if texts else None):
         raise StoreCorruptError(f"The charges do not end as they were made. {ADVICE}")
 
 
 def _readable(texts: Sequence[str]) -> list[str]:
-    """The entries that were not changed, without their seals."""
+    """The unchanged entries, without their seals."""
     found = []
     for text in texts:
         with suppress(StoreCorruptError):
@@ -225,7 +225,7 @@ def _readable(texts: Sequence[str]) -> list[str]:
 
 
 def _followed(texts: Sequence[str]) -> list[str]:
-    """The entries that follow one another from the first on.
+    """The entries up to the first broken link.
 
     Raises:
         StoreBehindError: two follow the same one.
@@ -251,7 +251,7 @@ def _changes(texts: Sequence[str]) -> list[str]:
 
 @reading("record of an allowance")
 def read_allowance(text: str | None, *, account: str) -> Allowance:
-    """The allowance that the store keeps of an account; no bounds where it has none."""
+    """The stored allowance of an account; no bounds without one."""
     if text is None:
         return Allowance()
     return Allowance.from_json(unsealed(text, name=account))

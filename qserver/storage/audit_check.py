@@ -13,7 +13,7 @@ from pathlib import Path
 
 from qserver.errors import ConfigError, QServerError, StoreError
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas, entries_of
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.population import PopulationLoss, pairs_of
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
@@ -59,7 +59,7 @@ class AuditExport:
 
     @classmethod
     def of_file(cls, path: Path) -> AuditExport:
-        """The log in a file; ConfigError if it cannot be read, or is none."""
+        """The log in a file; ConfigError if unreadable or no log."""
         try:
             with path.open(encoding="utf-8") as file:
                 return cls.from_lines(file)
@@ -68,7 +68,7 @@ class AuditExport:
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> AuditExport:
-        """The log that `to_lines` wrote; ConfigError if it is not such a file."""
+        """The log that `to_lines` wrote; ConfigError for any other file."""
         changes: list[str] = []
         ledgers: list[LedgerFacts] = []
         charges: dict[str, list[str]] = {}
@@ -177,12 +177,12 @@ def _sum_text(
 
 
 def _shown(facts: LedgerFacts, metas: Mapping[str, DatasetMeta]) -> Shown:
-    """How losses of the population are shown."""
+    """How the population's losses are shown."""
     return next((m.shown for m in metas.values() if m.population == facts.population), Shown())
 
 
 def _check_spent(facts: LedgerFacts, changes: Sequence[str]) -> AuditCheck:
-    """`spent` is what the shares of snapshots without a declared pair add up to.
+    """`spent` is the sum of the shares of snapshots without a declared pair.
 
     It never falls. So where pairs were declared after budget was spent it may be more than the
     shares say by all pairs, but not more than they say without the later ones.
@@ -212,7 +212,7 @@ def _loss_nano(facts: LedgerFacts, metas: Mapping[str, DatasetMeta]) -> int:
 
 
 def _check_ties(name: str, texts: Sequence[str], export: AuditExport) -> AuditCheck:
-    """Every charge names a state of the list of changes, no older than the charge before did."""
+    """Every charge names a state of the list of changes, no older than the previous charge's."""
     places = {digest_of(None): 0}
     places |= {digest_of(text): i for i, text in enumerate(export.changes, start=1)}
     found = [places.get(json.loads(text).get("changes"), -1) for text in texts]
@@ -222,7 +222,7 @@ def _check_ties(name: str, texts: Sequence[str], export: AuditExport) -> AuditCh
 
 
 def _check_limit(facts: LedgerFacts, changes: Sequence[str]) -> AuditCheck:
-    """The limit is the last one that the log has."""
+    """The limit is the last one in the log."""
     logged = None
     for plain in map(json.loads, changes):
         population = plain.get("population") or plain.get("meta", {}).get("population")

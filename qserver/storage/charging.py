@@ -1,4 +1,4 @@
-"""Charge a group of jobs, and publish their answers: the two scripts that a lease is needed for.
+"""Charge a group of jobs, and publish their answers: the two scripts that need a lease.
 
 Each is one atomic step: all jobs of the group are charged or none, and their answers appear in
 their order. docs/protocol.md has the checks of both.
@@ -21,7 +21,7 @@ from qserver.errors import (
 from qserver.records.digest_links import Links, digest_of, relinked
 from qserver.storage.encoding.digests import PAID, sealed
 from qserver.storage.encoding.jobs import reply_code
-from qserver.storage.encoding.requests import Reservation, events_of
+from qserver.storage.encoding.queued_requests import Reservation, events_of
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 
@@ -43,7 +43,7 @@ def refuse_fenced(code: int) -> None:
 
 @dataclass(frozen=True)
 class Charging:
-    """A job that is to be charged.
+    """A job to charge.
 
     Args:
         charges: the ledger's new lines as JSON texts, each linked to the one before.
@@ -54,11 +54,11 @@ class Charging:
 
     @property
     def snapshot(self) -> str:
-        """The snapshot that is charged."""
+        """The snapshot that pays."""
         return self.reservation.request.snapshot
 
     def arguments(self, *, again: bool) -> list[str | int | bytes]:
-        """The job's part of the script's arguments, in its order.
+        """The job's part of the script's arguments.
 
         Args:
             again: the guard was checked when the job was charged first.
@@ -120,7 +120,7 @@ _CHANGED = "was changed in the store. Run `qserver-worker restore`."
 
 @dataclass(frozen=True)
 class Publishing:
-    """A job's released answers, which follow the history that was planned on.
+    """A job's released answers, which extend the history that the plan knew.
 
     Args:
         indices: lattice indices of each planned row and table.
@@ -133,7 +133,7 @@ class Publishing:
 
     @property
     def snapshot(self) -> str:
-        """The snapshot whose history they join."""
+        """The snapshot whose history they extend."""
         return self.reservation.request.snapshot
 
 
@@ -170,7 +170,7 @@ def _heads(client: StoreClient, keys: Keys, group: Sequence[Publishing]) -> dict
 
 
 def _refuse_other(client: StoreClient, keys: Keys, one: Publishing, after: Links) -> None:
-    """Refuse a history that the journal's answers do not follow, unless they are in it already."""
+    """Refuse a history that the journal's answers do not follow, unless it has them already."""
     job = one.reservation.job
     if one.head not in ("", after.head) and client.hexists(keys.open, job):
         raise StoreCorruptError(f"The history before job {job} {_CHANGED}")

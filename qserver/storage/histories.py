@@ -1,4 +1,4 @@
-"""Histories in the store, also those of replaced snapshots, and the models learnt of them.
+"""Histories in the store, including those of replaced snapshots, and the models learnt from them.
 
 Whoever reads events checks them from where it stopped before up to the head. The worker's journal
 has the head as well, at every release, so a change of events and head together is found there.
@@ -20,7 +20,7 @@ from qserver.records.digest_links import GENESIS, check_links, digest_of, digest
 from qserver.records.history import AnyMeasurement
 from qserver.storage.encoding.digests import ADVICE, read_meta, reading, sealed, unsealed
 from qserver.storage.encoding.jobs import measurements_in_force
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 
@@ -28,7 +28,7 @@ from qserver.storage.server.connection import StoreClient
 def check_history(
     texts: Sequence[str], *, head: str | None, snapshot: str, after: str | None = GENESIS
 ) -> None:
-    """Return if these events follow one another up to the head.
+    """Return if these events form a chain up to the head.
 
     Args:
         texts: the events after the one with the digest `after`, to the last.
@@ -48,7 +48,7 @@ def check_history(
 
 
 def check_charges(texts: Sequence[str], *, after: str, head: str | None) -> None:
-    """Return if these charges follow one another, after the one with the digest `after`.
+    """Return if these charges form a chain, after the one with the digest `after`.
 
     Args:
         head: digest of the last charge in the ledger; None in a store of an earlier version. The
@@ -64,7 +64,7 @@ def check_charges(texts: Sequence[str], *, after: str, head: str | None) -> None
 
 
 def read_history(client: StoreClient, meta: DatasetMeta) -> list[str]:
-    """Every event of a snapshot's history, checked up to its head."""
+    """All events of a snapshot's history, checked up to its head."""
     keys, snapshot = Keys(meta.population), meta.snapshot
     pipe = client.pipeline(transaction=True)
     pipe.lrange(keys.history(snapshot), 0, -1)
@@ -153,7 +153,7 @@ class ModelStore:
         self._client = client
 
     def keep(self, population: str, request: Request, answer: ModelAnswer) -> None:
-        """Keep the facts that a model is made from; nothing changes them later."""
+        """Keep the facts behind a model; they never change."""
         key = Keys(population).models(request.snapshot)
         text = sealed(model_json(request, answer), name=answer.id)
         self._client.hsetnx(key, answer.id, text)
@@ -230,7 +230,7 @@ class Entries:
     paid: Sequence[str]
 
     def begin_with(self, known: Cursor) -> bool:
-        """Whether all entries, read from the start, are at first those up to this position."""
+        """Whether all entries, read from the start, begin with those up to this position."""
         return (
             known.head == _head(self.rows, known.n_events)
             and known.charges_head == _head(self.charges, known.n_charges)

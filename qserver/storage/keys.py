@@ -38,7 +38,7 @@ class Keys:
 
     @property
     def disjoint(self) -> str:
-        """Hash of the pairs of snapshots that have no person in common, by the owner's word."""
+        """Hash of the pairs of snapshots without a common person, as the owner declared."""
         return self._key("disjoint")
 
     @property
@@ -53,7 +53,7 @@ class Keys:
 
     @property
     def alive(self) -> str:
-        """Set of the workers that live; it expires when the last of them is silent."""
+        """Set of the live workers; it expires when the last of them falls silent."""
         return self._key("alive")
 
     @property
@@ -63,12 +63,12 @@ class Keys:
 
     @property
     def open(self) -> str:
-        """Hash of the reservations that are neither published nor burnt."""
+        """Hash of the reservations neither published nor burnt."""
         return self._key("open")
 
     @property
     def burnt(self) -> str:
-        """Hash of the reservations that were given up."""
+        """Hash of the burnt reservations."""
         return self._key("burnt")
 
     @property
@@ -104,7 +104,7 @@ class Keys:
 
     @property
     def snapshots(self) -> str:
-        """Hash: snapshot -> meta, of the replaced ones."""
+        """Hash: snapshot -> meta, of replaced snapshots."""
         return self._key("snapshots")
 
     def history(self, snapshot: str) -> str:
@@ -112,7 +112,7 @@ class Keys:
         return self._key("history", snapshot)
 
     def models(self, snapshot: str) -> str:
-        """Hash: model -> the facts that it is made from."""
+        """Hash: model -> the facts behind it."""
         return self._key("models", snapshot)
 
     def paid(self, snapshot: str) -> str:
@@ -128,7 +128,7 @@ class Keys:
         return self._key("remembered", snapshot)
 
     def saved(self, dataset: str) -> str:
-        """Hash: account -> the questions that it keeps of a dataset."""
+        """Hash: account -> its saved questions of a dataset."""
         return self._key("saved", dataset)
 
     @property
@@ -153,7 +153,7 @@ def population_of_job(job_id: str) -> str:
 
 
 def job_id(population: str, unique: str) -> str:
-    """A job's id. It names the population, so that the id alone finds the job."""
+    """A job's id. It names the population, so it suffices to find the job."""
     return f"{population}~{unique}"
 
 

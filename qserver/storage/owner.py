@@ -23,7 +23,7 @@ from qserver.storage.audit import AuditLog
 from qserver.storage.charging import Lease
 from qserver.storage.encoding.digests import meta_text, sealed
 from qserver.storage.encoding.jobs import reply_code
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 from qserver.storage.standings import (
@@ -38,7 +38,7 @@ from qserver.storage.standings import (
 
 @dataclass(frozen=True)
 class Forgotten:
-    """The names of what a store forgets of a population before all of it is given back."""
+    """The names of what a store forgets of a population before a replay gives it back."""
 
     snapshots: tuple[str, ...]
     datasets: tuple[str, ...]
@@ -95,7 +95,7 @@ class OwnerOperations:
             raise StaleVersionError("The dataset moved on meanwhile. Rotate it again.")
 
     def declare_disjoint(self, population: str, pairs: Sequence[Pair]) -> int:
-        """Keep pairs of snapshots that have no person in common; how many of them are new.
+        """Keep pairs of snapshots without a common person; returns how many are new.
 
         Raises:
             StoreBehindError: the store has no such ledger.
@@ -119,7 +119,7 @@ class OwnerOperations:
     def raise_limit(
         self, population: str, *, limit_nano: int, delta: Fraction | None = None
     ) -> bool:
-        """Raise a population's limit; returns whether it was lower before.
+        """Raise a population's limit; returns whether it was lower.
 
         Args:
             delta: at which its rho is shown as epsilon; None under pure privacy.
@@ -145,7 +145,7 @@ class OwnerOperations:
         return code == 1
 
     def set_measure(self, meta: DatasetMeta, measure: Measure) -> None:
-        """Keep what is measured for a question on the dataset that does not say. Idempotent.
+        """Keep the dataset's default for `measure`. Idempotent.
 
         Raises:
             StaleVersionError: the dataset has another snapshot.
@@ -153,7 +153,7 @@ class OwnerOperations:
         self._choose(meta, "measure", measure_text(measure, meta.snapshot), measure)
 
     def set_expected(self, meta: DatasetMeta, expected: int) -> None:
-        """Keep how many questions are expected until the limit; 0 for no word. Idempotent.
+        """Keep the number of questions expected until the limit; 0 for none. Idempotent.
 
         Raises:
             StaleVersionError: the dataset has another snapshot.
@@ -161,7 +161,7 @@ class OwnerOperations:
         self._choose(meta, "expected", expected_text(expected, meta.snapshot), expected)
 
     def set_claims(self, meta: DatasetMeta, claims: Sequence[Claim]) -> None:
-        """Keep what may not be known too well of the dataset from now on. Idempotent.
+        """Keep the dataset's claims from now on. Idempotent.
 
         Raises:
             StaleVersionError: the dataset has another snapshot.
@@ -181,7 +181,7 @@ class OwnerOperations:
             raise StaleVersionError(f"The dataset moved on meanwhile. Set its {what} again.")
 
     def seal(self, meta: DatasetMeta, n_sealed: int, *, lease: Lease) -> None:
-        """Move the watermark: so many periods have their data from now on. Idempotent.
+        """Move the watermark: from now on so many periods have their data. Idempotent.
 
         Raises:
             StaleVersionError: the dataset has another snapshot, or more periods are sealed.
@@ -191,16 +191,16 @@ class OwnerOperations:
         self._move_mark("sealed", meta, n_sealed, {"last": last}, lease)
 
     def n_sealed(self, meta: DatasetMeta) -> int:
-        """How many periods of the snapshot the store shows as sealed."""
+        """The number of sealed periods that the store shows of the snapshot."""
         return self._mark(sealed_field(meta.snapshot), meta)
 
     def retire(self, meta: DatasetMeta, n_retired: int, *, lease: Lease) -> None:
-        """Say that the records of the first periods are erased; raises as `seal`. Idempotent."""
+        """Mark the records of the first periods as erased; raises as `seal`. Idempotent."""
         first = meta.domain.attributes[meta.period_axis].value_names[n_retired]
         self._move_mark("retired", meta, n_retired, {"first_kept": first}, lease)
 
     def n_retired(self, meta: DatasetMeta) -> int:
-        """How many periods of the snapshot the store shows as retired."""
+        """The number of retired periods that the store shows of the snapshot."""
         return self._mark(retired_field(meta.snapshot), meta)
 
     def _mark(self, field: str, meta: DatasetMeta) -> int:
@@ -218,7 +218,7 @@ class OwnerOperations:
         args: list[str | int] = [lease.nonce, lease.fence, meta.name, meta.snapshot]
         args += [before, n, mark]
         code = self._log.append(
-            # To the minute, as it is shown: seconds would tell how long the records took.
+            # To the minute, as shown: seconds would tell how long the records took.
             {"kind": f"periods {mark}", "at": int(time.time()) // 60 * 60}
             | {"population": meta.population, "dataset": meta.name, "snapshot": meta.snapshot}
             | {mark: n, **told},
@@ -230,7 +230,7 @@ class OwnerOperations:
             raise StaleVersionError("The dataset moved on meanwhile. Try again.")
 
     def readmit(self, reservation: Reservation, *, population: str) -> None:
-        """Give a restored store a job that it forgot, in the state `running`; for a replay."""
+        """Give a restored store a job that it lost, in the state `running`; for a replay."""
         request = reservation.request
         self._scripts.run(
             "readmit",
@@ -281,7 +281,8 @@ class OwnerOperations:
         return Budget(*map(int, found))
 
     def knows_snapshot(self, population: str, snapshot: str) -> bool:
-        """Whether the ledger has a share for this snapshot, so that it was attached once."""
+        """Whether the ledger has a share for this snapshot, so that it was attached at some
+        time."""
         return bool(self._client.hexists(Keys(population).ledger, f"spent:{snapshot}"))
 
     def has_snapshot(self, meta: DatasetMeta) -> bool:
@@ -304,7 +305,7 @@ class OwnerOperations:
         fence: int,
         n_shown: int | None = None,
     ) -> None:
-        """Put linked events in the place of a snapshot's history, under the population's lease.
+        """Replace a snapshot's history by linked events, under the population's lease.
 
         Args:
             nonce, fence: of the lease.
@@ -330,7 +331,7 @@ class OwnerOperations:
 
 
 def snapshot_arguments(meta: DatasetMeta, public_row: str) -> list[str | int]:
-    """The facts of a new snapshot, in the order of the scripts that take them."""
+    """The facts of a new snapshot, in the order of the scripts' arguments."""
     history = relinked([public_row] if public_row else [])
     return [
         meta.snapshot,

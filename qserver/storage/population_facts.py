@@ -209,6 +209,6 @@ def _may(client: StoreClient, command: tuple[str, ...]) -> bool:
     except ForbiddenError:
         return False
     except (redis.ResponseError, StoreError):
-        # The command was allowed, and its arguments were wrong.
+        # The command was allowed; its arguments were wrong.
         return True
     return True

@@ -1,4 +1,4 @@
-"""The worker's side of the job queues: jobs are taken from a stream, and brought to their end.
+"""The worker's side of the job queues: take jobs from a stream, and end them.
 
 A stream has a consumer group per dataset. The outcome of a job is written, made durable, and only
 then shown.
@@ -61,7 +61,7 @@ class _Queue:
 
 
 class JobQueue:
-    """The queues that a worker takes jobs from; shares the connection of the spending side.
+    """The queues of a worker's jobs; shares the connection of the spending side.
 
     Each dataset has one queue, and the queues of one population take turns. So a flood of questions
     on one dataset delays a question on another by one job at most.
@@ -71,13 +71,13 @@ class JobQueue:
         self._client = client
         self._clock = clock
         self._scripts = Scripts(client)
-        # A read of several streams may bring jobs of each; the others wait here, oldest first.
+        # A read of several streams may fetch jobs of each; the others wait here, oldest first.
         self._brought: dict[_Queue, list[Taken]] = {}
         self._known: set[_Queue] = set()
         # The queues of a population, and the time of the next look for new ones.
         self._listed: dict[str, tuple[_Queue, ...]] = {}
         self._list_again: dict[str, float] = {}
-        # By population: the dataset whose job was taken last.
+        # By population: the dataset of the last job taken.
         self._last: dict[str, str] = {}
 
     def make_queue(self, population: str) -> None:
@@ -93,7 +93,7 @@ class JobQueue:
         self._list(population)
 
     def _divide(self, population: str) -> None:
-        """Put every job of the population's old queue into that of its dataset, oldest first."""
+        """Move every job of the population's old queue to its dataset's queue, oldest first."""
         keys = Keys(population)
         if self._client.type(keys.alive) == "string":
             # An older worker's sign of life has another type, which today's cannot add to.
@@ -110,7 +110,7 @@ class JobQueue:
     def take(
         self, populations: Sequence[str], *, consumer: str, block_ms: int | None
     ) -> Taken | None:
-        """The next open job of the first of these populations that has one.
+        """The next open job of the first of these populations that has any.
 
         None if none came within `block_ms` milliseconds; None does not wait.
 
@@ -137,7 +137,7 @@ class JobQueue:
         self._read(queues, consumer=consumer, block_ms=None, count=part)
         while len(found) < most:
             if not self._brought.keys() & set(queues):
-                # Few of the queues have jobs: these may bring all that is left.
+                # Few of the queues have jobs: these may give all the rest.
                 self._read(queues, consumer=consumer, block_ms=None, count=most - len(found))
             first = next((q for q in self._in_turn(population) if q in self._brought), None)
             if first is None:
@@ -146,7 +146,7 @@ class JobQueue:
         return found
 
     def _pop(self, queue: _Queue) -> Taken:
-        """The oldest job that was brought of this queue, which is served last then."""
+        """The oldest fetched job of this queue, which then counts as served last."""
         self._last[queue.population] = queue.dataset
         taken = self._brought[queue].pop(0)
         if not self._brought[queue]:
@@ -181,7 +181,7 @@ class JobQueue:
         self._known.add(queue)
 
     def _in_turn(self, population: str) -> list[_Queue]:
-        """The population's queues, with the one served last at the end."""
+        """The population's queues, the last served at the end."""
         found, last = self._queues(population), self._last.get(population, "")
         later = [queue for queue in found if queue.dataset > last]
         return [*later, *(queue for queue in found if queue.dataset <= last)]
@@ -224,7 +224,7 @@ class JobQueue:
         return None
 
     def waiting(self, population: str) -> list[Taken]:
-        """Every open job, taken by a worker or not; those of one dataset oldest first."""
+        """Every open job, taken or not; those of one dataset oldest first."""
         found: list[Taken] = []
         self._list(population)
         for queue in self._queues(population):
@@ -245,14 +245,14 @@ class JobQueue:
         )
 
     def hand_back_brought(self, *, consumer: str, idle_ms: int) -> None:
-        """Let others take over at once the jobs that were read and never taken."""
+        """Let others take over at once the jobs that were read but not taken."""
         while self._brought:
             _, brought = self._brought.popitem()
             for taken in brought:
                 self.hand_back(taken, consumer=consumer, idle_ms=idle_ms)
 
     def give_up(self, population: str, *, consumer: str, idle_ms: int) -> None:
-        """Let others take over at once whatever this consumer took; it is dead."""
+        """Let others take over at once the jobs of a dead consumer."""
         for queue in self._queues(population):
             found: Any = self._client.xpending_range(
                 queue.stream, GROUP, "-", "+", STORE.given_up, consumername=consumer
@@ -274,7 +274,7 @@ class JobQueue:
 
 @contextmanager
 def _lost_queues_noticed() -> Iterator[None]:
-    """Raise StoreUnavailableError if a queue has no consumer group any more."""
+    """Raise StoreUnavailableError if a queue lost its consumer group."""
     try:
         yield
     except redis.ResponseError as exc:
@@ -332,7 +332,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Ended:
-    """A job and how it ends."""
+    """A job and its outcome."""
 
     taken: Taken
     outcome: Outcome
@@ -354,7 +354,7 @@ class Endings:
         self._scripts = Scripts(client)
 
     def conclude(self, group: Sequence[Ended]) -> list[Concluded]:
-        """Write the outcomes of jobs of one population; one that was written before stands."""
+        """Write the outcomes of jobs of one population; an earlier outcome stands."""
         keys = Keys(group[0].taken.population)
         reply = self._scripts.run(
             "conclude",
@@ -367,7 +367,7 @@ class Endings:
         ]
 
     def show(self, group: Sequence[Ended]) -> None:
-        """End jobs and show their rows. Comes after `conclude` and durability; idempotent."""
+        """End jobs and show their rows, after `conclude` and durability; idempotent."""
         keys = Keys(group[0].taken.population)
         self._scripts.run(
             "acknowledge",
@@ -403,5 +403,5 @@ def _arguments(one: Ended) -> list[str | int | bytes]:
 
 @reading("outcome of a job")
 def read_outcome(text: str, taken: Taken) -> Outcome:
-    """The outcome that a job's record has as its ending; StoreCorruptError."""
+    """The outcome that a job's record was ended with; StoreCorruptError."""
     return Outcome.from_json(unsealed(text, name=taken.job))

@@ -1,4 +1,4 @@
-"""Saved questions in the store: a short list for each account and dataset, changed as a whole.
+"""Saved questions in the store: a short list for each account and dataset, replaced as a whole.
 
 They are what accounts keep for themselves: no part of what was released, and they spend nothing.
 """
@@ -25,7 +25,7 @@ _TRIES = 20
 
 @dataclass(frozen=True)
 class SavedQuestion:
-    """A question that an account keeps.
+    """A question that an account saved.
 
     Args:
         id: follows from the question, so that none is kept twice.
@@ -61,13 +61,13 @@ class SavedQuestions:
         self._wall_clock = wall_clock
 
     def all(self, meta: DatasetMeta, account: str) -> _List:
-        """What an account keeps of a dataset, the oldest first."""
+        """The account's saved questions of a dataset, oldest first."""
         return _read(self._text(meta, account), account)
 
     def keep(
         self, meta: DatasetMeta, account: str, *, fields: str, title: str, as_of: str
     ) -> SavedQuestion:
-        """Keep a question; one that is kept already gets the new title.
+        """Save a question; a saved one gets the new title.
 
         Raises:
             InputError: the question or its title is too long.
@@ -106,7 +106,7 @@ class SavedQuestions:
         self._change(meta, account, change)
 
     def seen(self, meta: DatasetMeta, account: str, as_of: Mapping[str, str]) -> None:
-        """Note up to which period the answers of some questions were seen whole, by id."""
+        """Note the period up to which some questions' answers were seen whole, by id."""
         self._change(
             meta,
             account,
@@ -118,7 +118,7 @@ class SavedQuestions:
         return str(text or "")
 
     def _change(self, meta: DatasetMeta, account: str, change: Callable[[_List], _List]) -> None:
-        """Replace an account's list; again where another request changed it meanwhile."""
+        """Replace an account's list; tries again if another request changed it meanwhile."""
         for _ in range(_TRIES):
             text = self._text(meta, account)
             before = _read(text, account)

@@ -30,7 +30,7 @@ from qserver.storage.charging import (
     reserve,
 )
 from qserver.storage.encoding.jobs import reply_code
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from qserver.storage.histories import ModelStore
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.owner import OwnerOperations, snapshot_arguments
@@ -178,7 +178,7 @@ class SpendingStore:
         self._scripts.run("release", keys=[Keys(lease.population).lease], args=[lease.nonce])
 
     def give_back(self, population: str, holder: str) -> None:
-        """Give back whatever lease a worker took that knows of it no more.
+        """Give back any lease of a worker that lost track of it.
 
         What it sent under that lease and is still on its way will be refused.
         """
@@ -187,7 +187,7 @@ class SpendingStore:
             self._scripts.run("release", keys=[Keys(population).lease], args=[nonce])
 
     def see_off(self, population: str, holder: str) -> None:
-        """Give back what a dead worker held: its lease, and its jobs to whoever takes them over."""
+        """Give back a dead worker's lease, and its jobs to the next taker."""
         self.give_back(population, holder)
         self.queue.give_up(population, consumer=holder, idle_ms=self._settings.lease_ms)
         self.queue.leave([population], worker=holder)
@@ -224,12 +224,12 @@ class SpendingStore:
         return [str(job) for job in found]
 
     def reserved_jobs(self, population: str) -> frozenset[str]:
-        """The jobs that were ever reserved."""
+        """All jobs that were ever reserved."""
         known: Any = self._client.hkeys(Keys(population).reservations)
         return frozenset(known)
 
     def published_jobs(self, population: str) -> frozenset[str]:
-        """The jobs that were reserved and are not open; some may be burnt."""
+        """The reserved jobs that are not open; some may be burnt."""
         return self.reserved_jobs(population) - frozenset(self.open_reservations(population))
 
     def reserve(
@@ -267,7 +267,7 @@ class SpendingStore:
         return publish(self._client, self._scripts, lease, group)
 
     def n_history(self, population: str, snapshot: str) -> int:
-        """Number of events in a snapshot's history, with those not shown yet."""
+        """Number of events in a snapshot's history, including hidden ones."""
         return int(self._client.llen(Keys(population).history(snapshot)))
 
     def heads(self, population: str) -> Mapping[str, str | None]:
@@ -291,7 +291,7 @@ class SpendingStore:
         refuse_fenced(reply_code(reply))
 
     def acknowledge(self, group: Sequence[Ended]) -> None:
-        """End a group's jobs and show their rows; an outcome that was written before stands.
+        """End a group's jobs and show their rows; an earlier outcome stands.
 
         Raises:
             StoreNotDurableError: an outcome is not durable in time; nobody has seen any.

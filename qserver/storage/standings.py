@@ -1,4 +1,4 @@
-"""Standings of snapshots as the store has them: a ledger's fields, and the declared pairs."""
+"""Standings of snapshots in the store: a ledger's fields, and the declared pairs."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Budget:
 
     @property
     def remaining_nano(self) -> int:
-        """What is left of the limit."""
+        """The rest of the limit."""
         return max(0, self.limit_nano - self.spent_nano)
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What tells whether anything that an answer depends on has changed.
+    """The facts that change whenever an answer may change.
 
     Args:
         n_shown: events of the history that may be shown.
@@ -76,7 +76,7 @@ class Stamp:
     shown: Shown = field(default_factory=Shown)
 
     def charged(self, snapshot: str, after: Standing) -> Stamp:
-        """The stamp once a job was charged that left `snapshot` at this standing."""
+        """The stamp after a charge that left `snapshot` at this standing."""
         budget = self.budget
         loss = self.loss.with_share(snapshot, after.share_nano)
         own = loss.shares[self.snapshot]
@@ -86,30 +86,30 @@ class Stamp:
 
     @property
     def spent_snapshot_nano(self) -> int:
-        """What the snapshot alone has spent."""
+        """The snapshot's own spending."""
         return self.standing.share_nano
 
     @property
     def remaining_nano(self) -> int:
-        """How much more this snapshot may spend under the limit, as it is shown."""
+        """The snapshot's remaining budget under the limit, as shown."""
         if not self.standing.remaining_nano:
             return 0
         return self.shown.left_nano(self.standing.limit_nano, self.standing.lost_nano)
 
     @property
     def shown_budget(self) -> Budget:
-        """The budget as it is shown."""
+        """The budget, as shown."""
         limit, spent = map(self.shown.nano, (self.budget.limit_nano, self.budget.spent_nano))
         return Budget(limit, spent, self.budget.version)
 
     def price_nano(self, after: Standing) -> int:
-        """What leads to this standing, as it is shown."""
+        """The price that leads to this standing, as shown."""
         return self.shown.rise_nano(self.standing.lost_nano, after.lost_nano)
 
 
 @dataclass(frozen=True, eq=False)
 class _LossAt:
-    """Shares and pairs of a population, and the state of the ledger that they were read in."""
+    """Shares and pairs of a population, with the ledger's state at their reading."""
 
     state: tuple[int, int]
     loss: PopulationLoss
@@ -135,12 +135,12 @@ class _LossAt:
 
 
 def measure_field(snapshot: str) -> str:
-    """The field of a ledger with the owner's later choice of what is measured by default."""
+    """The field of a ledger with the owner's later default for `measure`."""
     return f"measure:{snapshot}"
 
 
 def measure_text(measure: Measure, snapshot: str) -> str:
-    """The choice as the field keeps it."""
+    """The choice in the field's form."""
     return sealed(measure, name=measure_field(snapshot))
 
 
@@ -150,12 +150,12 @@ def read_measure(text: str, snapshot: str) -> Measure:
 
 
 def expected_field(snapshot: str) -> str:
-    """The field of a ledger with the owner's later word of how many questions are expected."""
+    """The field of a ledger with the owner's later number of expected questions."""
     return f"expected:{snapshot}"
 
 
 def expected_text(expected: int, snapshot: str) -> str:
-    """The number as the field keeps it."""
+    """The number in the field's form."""
     return sealed(str(expected), name=expected_field(snapshot))
 
 
@@ -171,7 +171,7 @@ def claims_field(snapshot: str) -> str:
 
 
 def claims_text(claims: Sequence[Claim], snapshot: str) -> str:
-    """The claims as the field keeps them."""
+    """The claims in the field's form."""
     return sealed(claims_json(claims), name=claims_field(snapshot))
 
 
@@ -182,21 +182,21 @@ def read_claims(text: str, snapshot: str) -> tuple[Claim, ...]:
 
 
 class Standings:
-    """Reads standings; thread-safe. Shares and pairs are read once per state of a ledger."""
+    """Reads standings. Thread-safe; shares and pairs are read once per state of a ledger."""
 
     def __init__(self, client: StoreClient) -> None:
         self._client = client
         self._known: dict[str, _LossAt] = {}
 
     def ask(self, pipe: Any, meta: DatasetMeta) -> None:
-        """Add to a pipeline what `stamp` needs: `N_REPLIES` replies."""
+        """Add the commands of `stamp` to a pipeline: `N_REPLIES` replies."""
         keys = Keys(meta.population)
         pipe.hmget(keys.ledger, with_seals(_names(meta)))
         pipe.hlen(keys.disjoint)
 
     @reading("ledger")
     def stamp(self, meta: DatasetMeta, replies: Any) -> Stamp:
-        """The stamp that the replies tell.
+        """The stamp from the replies.
 
         Raises:
             NotFoundError: the dataset was detached or has another snapshot now.
@@ -254,7 +254,7 @@ def _standing(
         recorded_nano: what the ledger says that the population has spent.
     """
     lost = max(loss.lost_nano(snapshot), share_nano)
-    # What was recorded never falls, and earlier versions recorded too little.
+    # The recorded figure never falls, and earlier versions recorded too little.
     spent = max(recorded_nano, loss.spent_nano, lost)
     return Standing(limit_nano, spent, lost, share_nano)
 
@@ -265,12 +265,12 @@ def sealed_field(snapshot: str) -> str:
 
 
 def retired_field(snapshot: str) -> str:
-    """The field of a ledger with the number of periods whose records are erased."""
+    """The field of a ledger with the number of retired periods."""
     return f"retired:{snapshot}"
 
 
 def _n_marked(text: str | None, meta: DatasetMeta) -> int:
-    """The number of sealed or retired periods; 0 before the first ones are."""
+    """The number of sealed or retired periods; 0 if none."""
     found = int(text or 0)
     if not 0 <= found <= meta.n_periods:
         raise StoreCorruptError("The store has more periods sealed or retired than are declared.")
@@ -278,7 +278,7 @@ def _n_marked(text: str | None, meta: DatasetMeta) -> int:
 
 
 def _names(meta: DatasetMeta) -> tuple[str, ...]:
-    """The fields of a ledger that a stamp is made of, in the order of `Standings.stamp`."""
+    """The fields of a ledger behind a stamp, in the order of `Standings.stamp`."""
     snapshot = meta.snapshot
     ledger = ("limit", "spent", "version", "charges", f"snapshot:{meta.name}")
     own = (f"shown:{snapshot}", f"spent:{snapshot}", f"head:{snapshot}")

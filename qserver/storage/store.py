@@ -38,7 +38,7 @@ from qserver.storage.encoding.jobs import (
     state_with_rounds,
     with_rounds,
 )
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.histories import (
     Cursor,
     Entries,
@@ -93,7 +93,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class LookJob:
-    """A job that the process which made it does itself; the request as it is in the store."""
+    """A job that its own process does; the request as stored."""
 
     id: str
     dataset: str
@@ -102,7 +102,7 @@ class LookJob:
 
 @dataclass(frozen=True)
 class TakenJob:
-    """What the store has of a job, not read yet.
+    """The store's content on a job, not read yet.
 
     Args:
         fields: of its record; empty if there is none.
@@ -114,13 +114,13 @@ class TakenJob:
 
     @property
     def trace(self) -> str:
-        """Traceparent of the request that asked; '' for none. Whoever wrote it, it is short hex."""
+        """Traceparent of the asking request; '' for none. Whoever wrote it, it is short hex."""
         return traceparent_of(self.fields.get("trace", ""))
 
 
 @dataclass(frozen=True)
 class Binding:
-    """The outcome that an idempotency key is bound to; '' until it is known."""
+    """The outcome behind an idempotency key; '' until known."""
 
     outcome: str
 
@@ -154,7 +154,7 @@ class Store:
         check_durable(self._client, allow_volatile=allow_volatile)
 
     def check_begun(self) -> None:
-        """Raise StoreError while nothing was ever attached to the store, or by another version."""
+        """Raise StoreError while the store has no dataset, or another version's."""
         if not _has_schema(self._client):
             raise StoreUnavailableError("The store is empty: attach a dataset (`qserver-worker`).")
 
@@ -214,7 +214,7 @@ class Store:
         stamp = self._standings.stamp(meta, replies[:N_REPLIES])
         rows, estimators, charges, paid, alive = replies[N_REPLIES:]
         if cursor.head is None and stamp.head is not None:
-            # It was chained meanwhile, so it is read once more, and checked from its beginning.
+            # The history was chained meanwhile, so it is read again and checked from its beginning.
             raise NotFoundError("history", meta.snapshot)
         check_history(rows, after=cursor.head, head=stamp.head, snapshot=meta.snapshot)
         check_charges(charges, after=cursor.charges_head, head=stamp.charges_head)
@@ -241,7 +241,7 @@ class Store:
         )
 
     def n_paid(self, meta: DatasetMeta) -> int:
-        """How many questions were paid for on this snapshot so far."""
+        """The number of paid questions on this snapshot so far."""
         return int(self._client.llen(Keys(meta.population).paid(meta.snapshot)))
 
     def earlier_questions(self, meta: DatasetMeta) -> tuple[tuple[PaidQuestion, ...], ...]:
@@ -292,7 +292,7 @@ class Store:
         return Submission(str(reply[1]), joined=code == 2)
 
     def looks(self, request: Request, *, population: str) -> LookJob:
-        """A job that the calling process does itself, running; it is forgotten after some time.
+        """A running job that the calling process does itself; it is forgotten after some time.
 
         So none stays whose process ended. A job that was forgotten is written anew when it ends.
         """
@@ -314,7 +314,7 @@ class Store:
         pipe.execute()
 
     def job(self, job: str) -> JobRecord:
-        """A job as its asker sees it: it ends when its answer is refined, where that is longer.
+        """The asker's view of a job, which ends when its answer is refined, if that takes longer.
 
         Raises:
             NotFoundError: there is none of this id.
@@ -332,7 +332,7 @@ class Store:
         return own
 
     def _jobs(self, jobs: Sequence[str]) -> list[JobRecord | None]:
-        """Jobs of one population; None where there is none."""
+        """Jobs of one population; None for a missing one."""
         population, pipe = population_of_job(jobs[0]), self._client.pipeline(transaction=False)
         if not population or set("{}") & set(population):
             raise NotFoundError("job", jobs[0])
@@ -342,7 +342,7 @@ class Store:
         return [JobRecord.from_fields(job, fields) if fields else None for job, fields in found]
 
     def taken_jobs(self, population: str, jobs: Sequence[str]) -> list[TakenJob]:
-        """What the store has of jobs of one population; one round trip."""
+        """The store's content on jobs of one population; one round trip."""
         keys = Keys(population)
         pipe = self._client.pipeline(transaction=True)
         for job in jobs:
@@ -352,11 +352,11 @@ class Store:
         return list(map(TakenJob, found[::2], found[1::2]))
 
     def job_state(self, job: str) -> State | None:
-        """The state of a job as its asker sees it, or None; one round trip for whoever waits."""
+        """The state of a job for its asker, or None; one round trip."""
         return self._states([job])[job]
 
     def ended(self, jobs: Collection[str]) -> set[str]:
-        """Those of these jobs that are done, failed or forgotten; one round trip."""
+        """The jobs that are done, failed or forgotten; one round trip."""
         states = self._states(jobs)
         return {job for job, state in states.items() if state not in ("queued", "running")}
 
@@ -382,13 +382,13 @@ class Store:
         )
 
     def note(self, meta: DatasetMeta, digest: str) -> str | None:
-        """What is noted of a statement of SQL; None for nothing."""
+        """The note of a statement of SQL; None without one."""
         key = Keys(meta.population).remembered(meta.snapshot)
         text: Any = self._client.hget(key, f"statement {digest}")
         return text  # type: ignore[no-any-return]
 
     def keep_note(self, meta: DatasetMeta, digest: str, text: str) -> None:
-        """Note something of a statement; nothing of a new one where as many as may be are noted."""
+        """Keep a note of a statement; a new one only while there is room."""
         key, field = Keys(meta.population).remembered(meta.snapshot), f"statement {digest}"
         if self._client.hlen(key) < STORE.notes or self._client.hexists(key, field):
             self._client.hset(key, field, text)
@@ -409,7 +409,7 @@ class Store:
         return Binding(str(reply[1]))
 
     def bound(self, meta: DatasetMeta, *, key: str, body_digest: str) -> str:
-        """The outcome that an idempotency key is bound to, else ''; nothing is written.
+        """The outcome of an idempotency key, else ''; nothing is written.
 
         Raises:
             IdempotencyError: the key is bound to another body.
@@ -436,7 +436,7 @@ def _paid(texts: Sequence[str], sizes: Sequence[int], *, n_known: int) -> tuple[
 
 
 def check_schema(client: StoreClient) -> None:
-    """Check the schema; an empty store gets the present one of whoever may write it.
+    """Check the schema; an empty store gets the present one if the caller may write.
 
     Raises:
         StoreUnsupportedError: it was written by another version.
@@ -448,7 +448,7 @@ def check_schema(client: StoreClient) -> None:
 
 
 def _has_schema(client: StoreClient) -> bool:
-    """Whether the store has ours, or none yet; StoreUnsupportedError."""
+    """Whether the store has our schema, or none yet; StoreUnsupportedError."""
     found: Any = client.get(SCHEMA)
     if found not in (None, str(SCHEMA_VERSION)):
         raise StoreUnsupportedError(

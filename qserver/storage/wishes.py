@@ -1,4 +1,4 @@
-"""Wishes of owners in the store, until one is confirmed on the trusted side, or a week has passed.
+"""Wishes of owners in the store, until confirmed on the trusted side or a week old.
 
 A wish is one command. The online side adds it and can do nothing else by it. Whoever controls that
 side can ask for anything, so a wish is no order: it is shown in words and as a command line on the
@@ -38,7 +38,7 @@ _DIGITS = 20
 
 @dataclass(frozen=True)
 class Command:
-    """A command that an owner may ask for.
+    """A command that an owner may wish for.
 
     Args:
         verb: its words on the command line of `program`.
@@ -54,7 +54,7 @@ class Command:
 
     @property
     def confirmed_by(self) -> str:
-        """The command that confirms it."""
+        """The command that confirms the wish."""
         return " ".join([self.program, *self.verb[:-1], "confirm"])
 
 
@@ -160,7 +160,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Wish:
-    """A command that an owner asked for.
+    """A command that an owner wishes for.
 
     Args:
         kind: of `COMMANDS`.
@@ -191,12 +191,12 @@ class Wish:
 
     @property
     def command(self) -> Command:
-        """What it is about."""
+        """The command behind the wish."""
         return COMMANDS[self.kind]
 
     @property
     def argv(self) -> list[str]:
-        """The arguments of the program; a value is never read as an option."""
+        """The program's arguments; a value is never read as an option."""
         found = list(self.command.verb)
         for field in self.command.fields:
             value = self.values.get(field.name)
@@ -215,21 +215,21 @@ class Wish:
 
     @property
     def words(self) -> str:
-        """What it does."""
+        """The effect in words."""
         return self.command.words.format_map(self.values)
 
     def to_json(self) -> str:
-        """One text for one wish."""
+        """One text for each wish."""
         return json.dumps(plain(self), sort_keys=True, separators=(",", ":"))
 
     @property
     def digest(self) -> str:
-        """What it is confirmed by: the beginning of the SHA-256 of its text."""
+        """The beginning of the SHA-256 of the wish's text, which confirms it."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:_DIGITS]
 
     @classmethod
     def from_json(cls, text: str) -> Wish:
-        """What `to_json` wrote; InputError for anything else."""
+        """The wish that `to_json` wrote; InputError for anything else."""
         try:
             found = read(cls, json.loads(text))
             if type(found.at) is int and found.to_json() == text:
@@ -242,7 +242,7 @@ class Wish:
 def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str) or len(value) > _MOST_LETTERS or value.startswith("-"):
         raise InputError(name, f"be a text of at most {_MOST_LETTERS} letters, not from `-` on")
-    # What a terminal shows must be what is meant.
+    # A terminal must show the meant text.
     if any(unicodedata.category(letter).startswith("C") for letter in value):
         raise InputError(name, "have no letters that cannot be seen")
 
@@ -272,7 +272,7 @@ class Wishes:
 
     @classmethod
     def open(cls, settings: Settings, *, role: str) -> Wishes:
-        """Those of the store of the settings; StoreError."""
+        """The wishes in the store of the settings; StoreError."""
         return cls(connect(settings.store_url, role=role))
 
     def add(self, kind: str, values: Mapping[str, str], *, by: str) -> Wish:
@@ -289,14 +289,16 @@ class Wishes:
         return wish
 
     def all(self, program: str = "") -> list[Wish]:
-        """Those that wait, of a program if one is named, the newest first; no other text."""
+        """The waiting wishes, of one program if named, newest first; unreadable texts are left
+        out."""
         found: dict[Any, Any] = self._client.hgetall(WISHES)
         wishes = [wish for digest, text in found.items() if (wish := self._read(digest, text))]
         ours = [wish for wish in wishes if program in ("", wish.command.program)]
         return sorted(ours, key=lambda wish: -wish.at)
 
     def one(self, digest: str, program: str) -> Wish:
-        """The wish with just this digest; NotFoundError, or ConfigError if another confirms it."""
+        """The wish with this exact digest; NotFoundError, or ConfigError if another program
+        confirms it."""
         text: Any = self._client.hget(WISHES, digest)
         wish = None if text is None else self._read(digest, str(text))
         if wish is None:
@@ -306,7 +308,7 @@ class Wishes:
         return wish
 
     def drop(self, digest: str) -> None:
-        """Forget a wish, and all that are too old or none."""
+        """Forget a wish, and all that are too old or unreadable."""
         found: dict[Any, Any] = self._client.hgetall(WISHES)
         gone = [key for key, text in found.items() if not self._read(key, text)]
         self._client.hdel(WISHES, digest, *gone)
@@ -317,5 +319,5 @@ class Wishes:
         except InputError:
             return None
         is_due = abs(self._wall_clock() - wish.at) <= _WEEK_S
-        # Whoever writes to the store cannot put another wish under a digest that was read.
+        # A writer to the store cannot put another wish under a digest that was read.
         return wish if wish.digest == digest and is_due else None

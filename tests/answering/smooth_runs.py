@@ -11,7 +11,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from qserver.answering.smooth import KnownParts, SmoothKnown, SmoothOf, known_parts
+from qserver.answering.smooth_numbers import KnownParts, SmoothKnown, SmoothOf, known_parts
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.smooth.number import Number
 from qserver.inference.smooth.search import next_widths, rough_widths
@@ -19,7 +19,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.linear_query import total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.statistics.smooth import smooth_asked
+from qserver.query.sql.statistics.smooth_functions import smooth_asked
 from qserver.records.charge import Relation
 from qserver.records.history import GaussianMeasurement, Measurement
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw

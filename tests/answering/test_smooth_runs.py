@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from qserver.answering.smooth import SmoothKnown
+from qserver.answering.smooth_numbers import SmoothKnown
 from qserver.records.charge import Relation
 from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from tests.answering.smooth_runs import AGES, HOURS, Asked, Group, Record

@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 from qserver.answering.answer import public_total
-from qserver.answering.smooth import SmoothKnown, SmoothOf
+from qserver.answering.smooth_numbers import SmoothKnown, SmoothOf
 from qserver.api.access import Credentials
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
 from qserver.query.asking.method_and_prior import AS_EVER, Reading

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from qserver.inference.disagreement.error_law import law_given
+from qserver.inference.disagreement.law_by_cheapest_method import law_given
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.inference.disagreement.references import TWO_HALVES, Design, ranges, repeated, tree
 

@@ -20,7 +20,7 @@ from qserver.records.digest_links import GENESIS, Links, relinked
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow
 from qserver.storage.charging import Charging, Publishing
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.queue import Ended, Outcome, Taken
 from qserver.storage.spend import SpendingStore
 

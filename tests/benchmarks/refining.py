@@ -23,7 +23,7 @@ from qserver.query.requirement import DEFAULT_PHI
 from qserver.records.answer import Answer, AnyAnswer, JobStatus, WorkloadAnswer
 from qserver.service.statements import Statements
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.keys import all_rounds
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store

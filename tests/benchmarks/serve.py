@@ -31,7 +31,7 @@ from qserver.records.charge import Charge, Standing, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import PlannedRow
 from qserver.storage.charging import Charging, Publishing
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.queue import Ended, Outcome, Taken
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.spend import SpendingStore

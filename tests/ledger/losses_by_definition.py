@@ -13,7 +13,7 @@ import pytest
 from qserver.ledger import branch_and_bound as shifting
 from qserver.ledger import loss, maximum
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.one_person import Neighbours
 from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.ledger.branch_and_bound import ShiftedSum
-from qserver.ledger.limits import LedgerLimits
+from qserver.ledger.constants import LedgerLimits
 from qserver.ledger.loss import cell_shapes, pair_shapes
 from qserver.ledger.loss_tables import (
     LossTable,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.ledger import population
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.population import Pair, PopulationLoss, pair, pairs_of
 
 pytestmark = [

@@ -13,7 +13,7 @@ import pytest
 
 from qserver.ledger import branch_and_bound
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.one_person import Neighbours
 from qserver.records.charge import AnyCharge, Relation
 from tests.ledger.losses_by_definition import WAYS, Setting, limits

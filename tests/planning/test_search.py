@@ -12,7 +12,7 @@ import pytest
 from qserver.ledger import branch_and_bound
 from qserver.ledger.branch_and_bound import greatest, outside
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.ledger.loss import cell_shapes
 from qserver.ledger.loss_tables import SumTable, zero_table
 from qserver.planning.planner import Plan, proven

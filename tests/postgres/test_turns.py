@@ -14,7 +14,7 @@ from qserver.postgres.catalogue import engine
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.limits import Limits
 from qserver.postgres.results import table
-from qserver.postgres.statements import answers
+from qserver.postgres.statements import dataset_answers
 from qserver.postgres.statements import turns as module
 from qserver.postgres.statements.asker import Shown
 from qserver.postgres.statements.turns import LONG_TEXT, Lane, Turns, Use
@@ -133,7 +133,7 @@ def test_rows_of_an_answer_that_is_kept_are_made_once(
     """In each way that they are asked for: rounded for people, without intervals, or in full."""
     answered(town, f"{FREE.format(25)} WITHIN 20")
     service, turns, made = town.service(), Turns(), list[object]()
-    monkeypatch.setattr(answers, "table", lambda *of: made.append(of) or table(*of))
+    monkeypatch.setattr(dataset_answers, "table", lambda *of: made.append(of) or table(*of))
     with connected(service, turns=turns) as client:
         client.start()
         whole, again = (client.query(FREE.format(25)) for _ in range(2))

@@ -33,7 +33,7 @@ from qserver.records.history import AnyMeasurement, Measurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.encoding.jobs import answer_from_json
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.histories import Cursor
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.spend import SpendingStore
@@ -44,7 +44,7 @@ from worker.noise.randomness import Entropy
 from worker.owner.attach import MAX_PHI
 from worker.private.record_tables import Tables, table_from_columns
 from worker.private.registry import Registry
-from worker.spending.group import answers
+from worker.spending.group import job_ends
 from worker.spending.spend import Spender, Trusted
 
 CONFIDENCE = 0.95
@@ -159,7 +159,7 @@ class Town:
             return self._plan(lambda: anew(replica, question))
 
         # What refines an answer depends on it, and plans shall be known beforehand.
-        drawn_only = mock.patch.object(answers, "next_request", return_value=None)
+        drawn_only = mock.patch.object(job_ends, "next_request", return_value=None)
         with mock.patch.object(Replica, "plan", plan), drawn_only:
             return self._answer(query, length)
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from qserver.answering.replica import Replica
-from qserver.answering.smooth import KnownParts, SmoothOf, known_parts
+from qserver.answering.smooth_numbers import KnownParts, SmoothOf, known_parts
 from qserver.errors import IdempotencyError
 from qserver.inference.engine import InferenceEngine
 from qserver.query.question import Question, Workload
@@ -19,7 +19,7 @@ from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.records.answer import Answer, JobStatus, WorkloadExplanation
 from qserver.service.ask import Idempotency
-from qserver.service.cache import smooth as numbers
+from qserver.service.cache import smooth_numbers as numbers
 from qserver.service.cache import statements as kept
 from qserver.service.free_answers import Insight
 from qserver.service.service import Service

@@ -15,13 +15,13 @@ from qserver.answering.decide import to_answer
 from qserver.answering.grounds import Estimates
 from qserver.answering.quantiles import Laws, QuantileAsked, known_laws
 from qserver.answering.replica import Replica
-from qserver.answering.smooth import KnownParts, SmoothOf, known_parts
+from qserver.answering.smooth_numbers import KnownParts, SmoothOf, known_parts
 from qserver.inference.engine import InferenceEngine
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.service import ask
-from qserver.service.cache import smooth as numbers
+from qserver.service.cache import smooth_numbers as numbers
 from qserver.service.cache.answers import KeptAnswers
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer

@@ -13,15 +13,15 @@ from urllib.parse import urlencode
 import pytest
 from werkzeug.datastructures import MultiDict
 
-from qserver.answering.smooth import known_parts
+from qserver.answering.smooth_numbers import known_parts
 from qserver.errors import NotFoundError
 from qserver.portal.pages import ask
 from qserver.portal.question import FormQuestion
 from qserver.records.account import Caller
 from qserver.records.answer import JobStatus
-from qserver.service.cache import smooth as numbers
+from qserver.service.cache import smooth_numbers as numbers
 from qserver.service.cache.quantiles import OrderNumbers
-from qserver.service.cache.smooth import SmoothNumbers
+from qserver.service.cache.smooth_numbers import SmoothNumbers
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements

@@ -10,7 +10,7 @@ import pytest
 
 from qserver.errors import BudgetExhaustedError
 from qserver.query.sql.cells import cell_value
-from qserver.query.sql.statistics.smooth import QuotientOf
+from qserver.query.sql.statistics.smooth_functions import QuotientOf
 from qserver.query.sql.tables.cell_intervals import CellInterval
 from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem

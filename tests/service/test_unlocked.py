@@ -9,20 +9,20 @@ import pytest
 
 from qserver.answering.explain import Explained, explain_question
 from qserver.answering.replica import Replica
-from qserver.answering.smooth import SmoothOf
+from qserver.answering.smooth_numbers import SmoothOf
 from qserver.inference.arrays import FloatArray
-from qserver.inference.disagreement.error_law import law_given
 from qserver.inference.disagreement.gibbs_sampler import drawn_errors
 from qserver.inference.disagreement.known_sums import Reduced
+from qserver.inference.disagreement.law_by_cheapest_method import law_given
 from qserver.inference.disagreement.table_of_law import TableOfLaw
 from qserver.query.asking.method_and_prior import USUAL_ERROR
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.query.sql.statistics.smooth import QuotientOf
+from qserver.query.sql.statistics.smooth_functions import QuotientOf
 from qserver.query.sql.tables.cell_intervals import PublicBounds
 from qserver.records.answer import Answer, Explanation
 from qserver.service.ask import Asking
-from qserver.service.cache.smooth import SmoothNumbers
+from qserver.service.cache.smooth_numbers import SmoothNumbers
 from qserver.service.datasets import OpenDatasets
 from qserver.service.free_answers import Insight
 from qserver.storage.store import Store

@@ -15,7 +15,7 @@ from qserver.records.charge import Charge, Standing, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import PlannedRow
 from qserver.storage.charging import Charging, Lease, Publishing, PublishOutcome
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 

@@ -57,7 +57,7 @@ from qserver.storage.encoding.jobs import (
     measurement_json,
     public_row_json,
 )
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.histories import model_json
 from qserver.storage.queue import Outcome
 from worker.journal.records import (

@@ -27,7 +27,7 @@ from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from qserver.storage.encoding.digests import sealed_fields
 from qserver.storage.encoding.jobs import measurement_json, measurements_from_json
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.histories import Cursor
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient

@@ -20,7 +20,7 @@ from qserver.records.codec import plain
 from qserver.records.history import Estimator
 from qserver.records.plan import PlannedRow
 from qserver.records.statement import Simultaneous
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.queue import Outcome
 
 BEFORE = Standing.alone(limit_nano=100, spent_nano=0)

@@ -22,7 +22,7 @@ from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.histories import Cursor
 from qserver.storage.store import Changes, Store
 from tests.deployment import PEOPLE, ROWS, Deployment
-from worker.spending.group import answers
+from worker.spending.group import job_ends
 from worker.spending.spend import Spender
 
 LABELS = ("Female", "Male", "other")
@@ -98,7 +98,7 @@ class ByHand:
     def planning(self, *tables: PlannedTable, rows: Sequence[PlannedRow] = ()) -> Iterator[None]:
         """Plan just this, whatever is asked, while it lasts; nothing is refined after its draw."""
         with self.monkeypatch.context() as patched:
-            patched.setattr(answers, "next_request", lambda *_: None)
+            patched.setattr(job_ends, "next_request", lambda *_: None)
             patched.setattr(Replica, "plan", _plan_of(tuple(rows), tables))
             yield
 

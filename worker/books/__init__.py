@@ -1,4 +1,4 @@
-"""The books: what every person may have lost, reckoned from the journal alone.
+"""The books: the most that every person may have lost, computed from the journal alone.
 
 An accountant that shares no code with ledger, planner, worker or store: numpy and the standard
 library are all that it uses. Begin with `accountant`. `journal_lines` reads the journal,

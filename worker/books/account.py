@@ -1,4 +1,4 @@
-"""One snapshot in the books: its chains of answers, and what is known of its people's losses.
+"""One snapshot in the books: its chains of answers, and the known losses of its people.
 
 The loss of a person whose records cannot all be of one period.
 
@@ -40,7 +40,7 @@ class Spread:
 
     @classmethod
     def of(cls, details: Mapping[str, Any]) -> Spread | None:
-        """What a line of an attach says; None if all records may be of one period."""
+        """The spread in a line of an attach; None if all records may be of one period."""
         if "period_axis" not in details:
             return None
         most = int(details["records_per_period"])
@@ -58,7 +58,7 @@ class Spread:
         return self.greatest([(size, 1) for size in sizes], k)
 
     def n_moving(self, of: Row | Table, k: int, sizes: Sequence[int], relation: str) -> int:
-        """The most of k records that can move a row, or one cell of a table: those of its periods.
+        """The most of k records that can move a row, or one cell of a table.
 
         Under `replace-one` with any period those that go are of them, or those that come.
         """
@@ -75,7 +75,7 @@ class Spread:
         return min(k, sides * self.most * n_periods)
 
     def greatest(self, amounts: Sequence[tuple[Fraction, int]], k: int) -> Fraction:
-        """The greatest sum of k amounts, each given with the number of periods that have it."""
+        """The greatest sum of k amounts, each with the number of periods that have it."""
         total, left = Fraction(0), k
         for amount, n_periods in sorted(amounts, reverse=True):
             taken = min(left, self.most * n_periods)
@@ -91,7 +91,7 @@ class Ends:
     most: Fraction
 
     def above(self, level: int) -> Fraction | None:
-        """The greatest loss, or one above the level, if it is more than the level; else None.
+        """The greatest loss or a loss above the level, if it exceeds the level; else None.
 
         Raises:
             UnknownFactsError: that cannot be told.
@@ -120,7 +120,7 @@ class SpreadLosses:
     n_failed: int
 
     def ends(self) -> Ends:
-        """Bounds of it, which are the same unless a record may come from any period.
+        """Bounds of the loss, equal unless a record may come from any period.
 
         Raises:
             UnknownFactsError: a search would take too long.
@@ -169,7 +169,7 @@ class SpreadLosses:
         return self.spread.n_moving(of, k, self.grid.sizes, self.relation)
 
     def _ends(self, one: list[tuple[Fraction, int]], flat: Fraction) -> Ends:
-        """Bounds of k records' losses, of what one loses by period.
+        """Bounds of k records' losses, from one record's by period.
 
         Squares are bounded from below by m records that are alike; where nothing is of two periods,
         by as many whole periods as k has.
@@ -184,8 +184,8 @@ class SpreadLosses:
         return Ends(self.spread.greatest(one, whole) * Fraction(m, max(most, m)) + flat, found)
 
     def _by_period(self, one: Losses, *, pairs: bool) -> list[tuple[Fraction, int]]:
-        """The greatest loss of one record in each class of periods, and how many it has."""
-        self._search(one, pairs=False)  # Splits the classes for all that is charged.
+        """The greatest loss of one record in each class of periods, and their number."""
+        self._search(one, pairs=False)  # Splits the classes for all charged rows.
         counts = self.grid.counts(self.spread.axis)
         found = []
         for i, n_periods in enumerate(counts):
@@ -207,7 +207,7 @@ class SpreadLosses:
 
 @dataclass(frozen=True)
 class Ahead:
-    """A snapshot once a judged plan is drawn, and those that were expected when it was judged.
+    """A snapshot after a judged plan, and the plans expected when it was judged.
 
     Args:
         chains: None if the books cannot tell them.
@@ -255,21 +255,21 @@ class Account:
 
     @property
     def unit(self) -> str:
-        """What its losses are reckoned in."""
+        """The unit of its losses."""
         return "rho" if self.chains.are_anew else "epsilon"
 
     @property
     def share_ahead(self) -> int:
-        """The share once the expected plans are charged."""
+        """The share after the expected plans."""
         return self.share if self.ahead is None else self.ahead.share
 
     @property
     def known_ahead(self) -> Known | None:
-        """What was shown last, the expected plans included."""
+        """The losses that were last proven, expected plans included."""
         return self.known if self.ahead is None else self.ahead.known
 
     def losses(self, chains: Chains, *, more: int = 0, samples: Fraction = Fraction(0)) -> Losses:
-        """What these chains cost.
+        """The cost of these chains.
 
         Args:
             more: what they may rise by in every cell yet, per record.
@@ -279,7 +279,7 @@ class Account:
         return Losses.of(chains, k=self.k, flat=flat, pair_flat=2 * flat)
 
     def above(self, losses: Losses, level: int, known: Known | None) -> Fraction | None:
-        """The greatest loss of a person if it is more than `level`; else None.
+        """The greatest loss of a person if above `level`; else None.
 
         Raises:
             UnknownFactsError: the search would take too long.
@@ -301,7 +301,7 @@ class Account:
         return max((loss for loss in found if loss is not None), default=None)
 
     def greatest(self) -> Fraction:
-        """The greatest loss of a person; of bounds the one that the share is held against.
+        """The greatest loss of a person; of bounds, the one to compare the share with.
 
         Raises:
             UnknownFactsError: the search would take too long, or bounds do not tell.
@@ -329,7 +329,7 @@ class Account:
         return self._rise(losses, known.losses) <= level - known.level
 
     def _rise(self, losses: Losses, then: Losses) -> Fraction:
-        """At least what a person loses more than `then`."""
+        """At least a person's further loss since `then`."""
         factor = 1 if self.relation == "add-remove" else 2
         rise = factor * (losses.flat - then.flat)
         if losses.power == 2 and self.spread is not None and self.grid is not None:
@@ -356,5 +356,5 @@ class Account:
         if self.spread is None or self.grid is None:
             return self.k * one
         moved = self.spread.most_moved(row, self.k, self.grid.sizes[self.spread.axis])
-        # Values of both signs: those that go and those that come move the row.
+        # Values of both signs: leaving and arriving records both move the row.
         return min(self.k * one, moved * (1 if one == row.size else 2))

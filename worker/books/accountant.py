@@ -1,4 +1,4 @@
-"""The accountant of one population: reads its journal, and says what every person may have lost.
+"""The accountant of one population: reads its journal, and bounds every person's loss.
 
 It says "verified" where it has shown that nobody loses more than the plan's share names, and "not
 verified" where it cannot tell: then the ledger's bound stands alone. What it has shown to be too
@@ -40,7 +40,7 @@ _HARMLESS = frozenset(
 
 
 def heaviest(shares: Mapping[str, int], pairs: Collection[tuple[str, str]]) -> int:
-    """The greatest sum of shares of snapshots no two of which are a declared pair.
+    """The greatest sum of shares of snapshots without a declared pair.
 
     Raises:
         UnknownFactsError: the search would take too long.
@@ -74,7 +74,7 @@ def heaviest(shares: Mapping[str, int], pairs: Collection[tuple[str, str]]) -> i
 
 
 def _at_most(left: list[str], shares: Mapping[str, int], apart: Mapping[str, set[str]]) -> int:
-    """At least the weight of any set: of snapshots that are all apart one counts at most."""
+    """At least the weight of any set: of mutually apart snapshots, one at most counts."""
     groups: list[list[str]] = []
     for name in left:  # the heaviest first
         home = next((group for group in groups if apart[name].issuperset(group)), None)
@@ -86,7 +86,7 @@ def _at_most(left: list[str], shares: Mapping[str, int], apart: Mapping[str, set
 
 
 def misfit(details: Mapping[str, Any], relation: str) -> str:
-    """What the numbers of an attach have otherwise than its unit; '' if they go together."""
+    """The disagreement of an attach's numbers with its unit; '' if they agree."""
     facts = json.loads(str(details.get("meta") or "{}"))
     if facts and _privacy(facts) != _privacy(details):
         return "its privacy is not that of its facts"
@@ -105,7 +105,7 @@ def misfit(details: Mapping[str, Any], relation: str) -> str:
 
 
 def _privacy(facts: Mapping[str, Any]) -> tuple[str, str]:
-    """The kind of privacy and delta; pure privacy, which has none, where nothing is said."""
+    """The kind of privacy and its delta; pure privacy, without one, if the line says nothing."""
     return str(facts.get("privacy") or "pure"), str(facts.get("delta") or "")
 
 
@@ -117,7 +117,7 @@ RATE = Fraction(1, 10)
 
 @dataclass(frozen=True)
 class Finding:
-    """What the books say of one snapshot: its loss, or why it is not known.
+    """The books' word on one snapshot: its loss, or why it is unknown.
 
     Args:
         loss: exact; on a wide domain it may be a bound that is no more than the share.
@@ -133,7 +133,7 @@ class Finding:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is to be refused."""
+        """Whether the books refuse nothing."""
         return self.text in ("", NOT_VERIFIED) or self.text.startswith(NOT_VERIFIED)
 
 
@@ -157,7 +157,7 @@ class Accountant:
         self._closed = False
 
     def judge(self, plan: str, *, nominal_nano: int = 0) -> str:
-        """Whether the plan, its JSON as the journal will have it, costs no more than it says.
+        """Whether the plan, in the JSON of the future journal line, costs no more than it says.
 
         Args:
             nominal_nano: what all tables of a secret sample cost one record of it.
@@ -175,7 +175,7 @@ class Accountant:
             if one.fault:
                 raise BookFaultError(f"{one.dataset}: {one.fault}")
         plain = json.loads(plan)
-        self._levels.pop(str(plain["job"]), None)  # of an earlier plan that came to nothing
+        self._levels.pop(str(plain["job"]), None)  # of an earlier plan without a charge
         account, snapshot = self._account(plain)
         share = int(plain["after"]["share_nano"])
         if share < account.share_ahead:
@@ -194,18 +194,18 @@ class Accountant:
         return verdict
 
     def expect(self) -> None:
-        """The plan that was judged last will be charged: the next ones come after it."""
+        """Count the plan judged last as charged: the next ones come after it."""
         if self._judged is not None:
             account, ahead = self._judged
             account.ahead, self._judged = ahead, None
 
     def expect_nothing(self) -> None:
-        """Whatever was expected is in the journal now, or will never be."""
+        """Forget expected plans: each is in the journal now, or never will be."""
         for account in self.accounts.values():
             account.ahead = None
 
     def examine(self) -> list[Finding]:
-        """The exact loss of every snapshot, by the answers that were released.
+        """The exact loss of every snapshot, by the released answers.
 
         Raises:
             BookFaultError: a line of the journal is wrong.
@@ -222,7 +222,7 @@ class Accountant:
         return heaviest({k: one.share for k, one in self.accounts.items()}, self.pairs)
 
     def read(self) -> None:
-        """Take in the journal's new lines; BookFaultError if one is wrong."""
+        """Read the journal's new lines; BookFaultError if one is wrong."""
         for line in self._lines.news():
             try:
                 self._take(line)
@@ -272,7 +272,7 @@ class Accountant:
         return Known(share, losses)
 
     def _people(self, plain: Mapping[str, Any], snapshot: str, share: int) -> str:
-        """Whether everybody stays within the limit, and within what the plan says is spent."""
+        """Whether everybody stays within the limit, and within the plan's stated spending."""
         shares = {k: one.share_ahead for k, one in self.accounts.items()} | {snapshot: share}
         try:
             spent = heaviest(shares, self.pairs)
@@ -284,7 +284,7 @@ class Accountant:
         return VERIFIED
 
     def _drawn(self, account: Account, plain: Mapping[str, Any]) -> Chains:
-        """The chains once the plan, and what else is open or expected, is drawn.
+        """The chains after the plan and everything open or expected is drawn.
 
         A sample decides itself what its plan draws: of that plan nothing is drawn here.
         """
@@ -305,7 +305,7 @@ class Accountant:
     def _losses(
         account: Account, chains: Chains, plain: Mapping[str, Any], nominal_nano: int
     ) -> Losses:
-        """What the chains cost, with the sample, or the second purchase, of the plan if it has one.
+        """The cost of the chains, with the plan's sample or second purchase if any.
 
         Whatever tables a second purchase is of, a record is in one cell of each: it loses no more
         than the sum of their rises.
@@ -346,7 +346,7 @@ class Accountant:
         elif kind == "decided" and job in self._open:
             self._open[job]["decided"] = [str(text) for text in fields["tables"]]
         elif kind == "burnt":
-            # Nobody saw an answer of it, so it cost nothing; the share keeps its charge.
+            # Nobody saw its answer, so it cost nothing; the share keeps its charge.
             self._open.pop(job, None)
 
     def _attach(self, fields: Mapping[str, Any]) -> None:
@@ -388,7 +388,7 @@ class Accountant:
         account, _ = self._account(plain)
         account.share = max(account.share, int(plain["after"]["share_nano"]))
         if self._proves and not account.unknown:
-            # What it refuses is told by the replay, or by the greatest loss in the end.
+            # The replay, or the greatest loss in the end, reports what it refuses.
             with suppress(BookFaultError, UnknownFactsError):
                 chains = self._drawn(account, plain)
                 self._prove(account, chains, plain, int(replay.get("nominal_nano", 0)))
@@ -429,7 +429,7 @@ def _apply(chains: Chains, plain: Mapping[str, Any]) -> None:
 
 
 def _with_second(plain: dict[str, Any], rows: Any) -> dict[str, Any]:
-    """The plan with the tables of its second purchase that were drawn.
+    """The plan with the drawn tables of its second purchase.
 
     Raises:
         BookFaultError: they are not what was written down before, or cost more than was charged.

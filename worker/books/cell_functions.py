@@ -1,4 +1,4 @@
-"""Rows and tables as functions of the cell, from the plain lists that the journal has of them."""
+"""Rows and tables as functions of the cell, from the plain lists of the journal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Runs(NamedTuple):
     numbers: tuple[int, ...]
 
     def at(self, value: int) -> int:
-        """The number of one value."""
+        """The number at one value."""
         return self.numbers[bisect_right(self.stops, value)]
 
     def spans(self, number: int) -> list[tuple[int, int]]:
@@ -47,7 +47,7 @@ class Runs(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A coefficient times one factor for each of some attributes."""
+    """A coefficient times a factor for each of some attributes."""
 
     coefficient: Fraction
     factors: tuple[tuple[int, Runs], ...]
@@ -122,7 +122,7 @@ class Row:
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether all its arithmetic is on whole numbers below 2^50, where floats are exact."""
+        """Whether all arithmetic is on whole numbers below 2^50, where floats are exact."""
         return self.size < 1 << 50 and all(t.coefficient.denominator == 1 for t in self.terms)
 
 
@@ -140,7 +140,7 @@ def _times(one: dict[int, Runs], other: dict[int, Runs]) -> tuple[tuple[int, Run
 
 @dataclass(frozen=True)
 class Table:
-    """Every cell of a partition: the attributes that it tells apart, and the part of each value.
+    """Every cell of a partition: the distinguished attributes, and the part of each value.
 
     Values of part -1 are in no cell.
     """
@@ -164,7 +164,7 @@ class Table:
 
     @cached_property
     def held(self) -> Row | None:
-        """The row of the records that are in some cell; None if all are."""
+        """The row that counts the records in some cell; None if all are."""
         some = [(axis, runs) for axis, runs in self.axes if -1 in runs.numbers]
         if not some:
             return None
@@ -175,11 +175,11 @@ class Table:
         return Row((Term(Fraction(1), factors),))
 
     def n_held(self, cells: Sequence[Cell]) -> int:
-        """How many of some cells of the domain are in cells of the table."""
+        """The number of some cells of the domain that lie in cells of the table."""
         return len(cells) if self.held is None else sum(int(self.held.at(cell)) for cell in cells)
 
     def tells_apart(self, one: Cell, other: Cell) -> bool:
-        """Whether two cells of the domain are in different cells of the table."""
+        """Whether two cells of the domain lie in different cells of the table."""
         return any(runs.at(one[axis]) != runs.at(other[axis]) for axis, runs in self.axes)
 
     def place_of(self, row: Row) -> int | None:
@@ -217,7 +217,7 @@ _ERROR = 2.0**-36
 
 
 class Grid:
-    """Every row that was ever weighed, as numbers on classes; rows are added, never removed.
+    """Every weighed row, as numbers on classes; rows are added, never removed.
 
     Attributes:
         rows: in order.
@@ -249,7 +249,7 @@ class Grid:
         return prod(self.shape)
 
     def counts(self, axis: int) -> list[int]:
-        """How many values of an attribute are in each class."""
+        """The number of values of an attribute in each class."""
         stops, labels = self._labels[axis]
         lengths = np.diff(stops, prepend=0)
         return [int(lengths[labels == i].sum()) for i in range(len(self.values[axis]))]
@@ -269,7 +269,7 @@ class Grid:
         return place
 
     def split(self, axis: int, runs: Runs) -> None:
-        """Tell apart the values of an attribute that have other numbers."""
+        """Separate the values of an attribute with different numbers."""
         if runs in self._known[axis]:
             return
         self._known[axis].add(runs)

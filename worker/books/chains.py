@@ -1,4 +1,4 @@
-"""Chains as drawn: from a snapshot's plans in the order of their release.
+"""Chains as drawn, from a snapshot's plans in the order of their release.
 
 Each answer in force stands on a chain of draws. A new draw continues from the answer with the
 greatest alpha: its own, or that of the cell which its row is paired with (the row's first
@@ -46,13 +46,13 @@ class RowInForce:
     answer: Answer
 
     def is_noisy_at(self, step: str) -> bool:
-        """Whether it has noise on this lattice step."""
+        """Whether the row has noise on this lattice step."""
         return self.answer.alpha > 0 and self.step == step
 
 
 @dataclass(frozen=True)
 class TableInForce:
-    """A measured table, and the answers of those cells that were paired with rows."""
+    """A measured table, and the answers of cells paired with rows."""
 
     table: Table
     step: str
@@ -80,7 +80,7 @@ class Chains:
     are_anew: bool = False
 
     def copy(self) -> Chains:
-        """A copy that may go its own way."""
+        """A copy that changes by itself."""
         return Chains(list(self.in_force), list(self.ends), self.are_anew)
 
     def apply(self, plan: Mapping[str, Any], released: Released | None = None) -> None:
@@ -105,7 +105,7 @@ class Chains:
             self._table(plain, next(entries, None))
 
     def weights(self) -> dict[Row, int]:
-        """Per row the nano-epsilon that its size costs: its chains, less its table's own.
+        """The nano-epsilon that each row's size costs: its chains, less its table's own.
 
         The rest is what `tables` pays for every cell.
         """
@@ -148,7 +148,7 @@ class Chains:
         self._put(number, RowInForce(row, step, self._draw(origin, row, alpha, index)))
 
     def _planned_from(self, own: Answer | None, named: tuple[int, int] | None) -> int:
-        """The alpha that a new plan must say it goes on from."""
+        """The alpha that a new plan must start from."""
         if named is None:
             return 0 if own is None else own.alpha
         table = self.in_force[named[0]]
@@ -178,7 +178,7 @@ class Chains:
         self._put(number, replace(old, alpha=alpha, cells=cells, indices=indices))
 
     def _origins(self, number: int | None, old: TableInForce) -> dict[int, tuple[Row, Answer]]:
-        """Per cell with chains of its own the row, and the answer that a rise goes on from."""
+        """The row per cell with chains of its own, and the answer that a rise continues."""
         found: dict[int, tuple[Row, Answer]] = {
             place: (self.ends[answer.chain][0], answer) for place, answer in old.cells.items()
         }
@@ -204,7 +204,7 @@ class Chains:
                     yield place, one
 
     def _draw(self, origin: Answer | None, row: Row, alpha: int, index: int | None) -> Answer:
-        """The answer at `alpha` that goes on from `origin`."""
+        """The answer at `alpha` that continues `origin`."""
         if origin is None:
             self.ends.append((row, alpha))
             return Answer(len(self.ends) - 1, alpha, alpha, index)
@@ -220,7 +220,7 @@ class Chains:
         return Answer(origin.chain, alpha, alpha, index)
 
     def _explicit(self, number: int, place: int, row: Row) -> Answer:
-        """The answer of a table's cell, which has a chain of its own from now on."""
+        """The answer of a table's cell, which from now on has its own chain."""
         table = self.in_force[number]
         assert isinstance(table, TableInForce)  # noqa: S101
         answer = table.answer(place)
@@ -238,7 +238,7 @@ class Chains:
         return None
 
     def _home(self, row: Row, step: str) -> tuple[int, int] | None:
-        """The first table on this step that has a row as a cell, and the cell."""
+        """The first table on this step with the row as a cell, and the cell."""
         for number, one in enumerate(self.in_force):
             if isinstance(one, TableInForce) and one.step == step:
                 place = one.table.place_of(row)

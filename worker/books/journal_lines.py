@@ -1,4 +1,4 @@
-"""The journal's lines, with a check of their chain of digests; and what the books refuse.
+"""The journal's lines with a check of their chain of digests, and the faults that books refuse.
 
 Every line is canonical JSON of a body and of SHA-256 over the digest before and the body.
 """
@@ -30,7 +30,7 @@ class Line:
 
 
 class JournalLines:
-    """Reads the lines of one file that were added since it last did."""
+    """Reads the new lines of one file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,7 +40,7 @@ class JournalLines:
         self._file: tuple[int, int] | None = None
 
     def news(self) -> list[Line]:
-        """The records of the new whole lines, oldest first.
+        """The records of new whole lines, oldest first.
 
         Raises:
             BookFaultError: a line is damaged or out of place, or the file was replaced or cut.

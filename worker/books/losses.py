@@ -1,4 +1,4 @@
-"""The loss of one person's records, from what the chains weigh.
+"""The loss of one person's records, from the weights of the chains.
 
 A record of cell c loses sum of alpha(t) over the tables and w(h) abs(h_c) over the rows, where w(h)
 is what the row's chains weigh beyond its tables. Replaced by a record of c' it loses, of a table
@@ -41,7 +41,7 @@ _DIGITS = 60
 
 @dataclass(frozen=True)
 class Losses:
-    """What the answers in force cost, in nano-epsilon or nano-rho.
+    """The cost of the answers in force, in nano-epsilon or nano-rho.
 
     Args:
         k: most records of one person.
@@ -67,17 +67,17 @@ class Losses:
 
     @property
     def factor(self) -> int:
-        """What k records that are alike lose, over what one loses."""
+        """The loss of k equal records over the loss of one."""
         return int(self.k**self.power)
 
     @property
     def of_tables(self) -> int:
-        """What every cell loses by tables that hold all records, for all k records."""
+        """The loss of every cell by tables that hold all records, for all k records."""
         return self.factor * sum(alpha for table, alpha in self.tables if table.held is None)
 
     @property
     def held(self) -> dict[Row, int]:
-        """Of tables that hold some records alone: the rows of these, with the tables' alphas."""
+        """The rows of the tables that hold only some records, with the tables' alphas."""
         found: dict[Row, int] = {}
         for table, alpha in self.tables:
             if table.held is not None:
@@ -86,7 +86,7 @@ class Losses:
 
     @property
     def of_cells(self) -> dict[Row, int]:
-        """The weights with which rows cost a cell: their own, and those of `held`."""
+        """The weights with which rows cost a cell: its own, and those of `held`."""
         found = dict(self.weights)
         if self.power == 2:
             found = {}
@@ -97,12 +97,12 @@ class Losses:
         return found
 
     def of_cell(self, cell: Cell) -> Fraction:
-        """The loss of somebody whose records all are in one cell, exactly."""
+        """The exact loss of a person whose records all lie in one cell."""
         rows = sum((w * abs(row.at(cell)) for row, w in self.of_cells.items()), Fraction(0))
         return self.factor * rows + self.of_tables + self.flat
 
     def of_pair(self, one: Cell, other: Cell) -> Fraction:
-        """The loss of somebody whose records all move from one cell to another, exactly."""
+        """The exact loss of a person whose records all move from one cell to another."""
         rows = sum(
             (w * abs(row.at(one) - row.at(other)) ** self.power for row, w in self.weights.items()),
             Fraction(0),
@@ -200,7 +200,7 @@ _TOGETHER = 64
 
 @dataclass(frozen=True)
 class Known:
-    """Losses none of which is above `level`: so much is proven."""
+    """Losses that are proven not to exceed `level`."""
 
     level: int
     losses: Losses
@@ -208,7 +208,7 @@ class Known:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Branches with the same attributes fixed, N of them: they are looked at together.
+    """Branches with the same attributes fixed, N of them, searched together.
 
     Args:
         depth: how many attributes are fixed; on pairs, for the one cell and for the other.
@@ -226,7 +226,7 @@ class _Nodes:
         return int(self.apart.shape[1])
 
     def part(self, which: slice) -> _Nodes:
-        """Those in this range."""
+        """The branches in this range."""
         classes = tuple(found[:, which] for found in self.classes)
         terms = tuple(found[:, which] for found in self.terms)
         return _Nodes(self.depth, classes, terms, self.apart[:, which])
@@ -278,7 +278,7 @@ class Search:
             self._prepare_groups()
             self._prepare_intervals()
         n_leaves = n_parts * (grid.n_classes // n_parts) ** self._n_cells
-        # Where everything can be looked at, the search always ends.
+        # Where every branch can be searched, the search always ends.
         work = _WORK >> min(n_failed, _MOST_HALVED)
         self._most_work = inf if n_leaves <= _MOST_CELLS else work // n_parts
         self._work = 0
@@ -318,7 +318,7 @@ class Search:
         self._room = float(floor(self._level - known.level - flat))
 
     def _order_axes(self, factors: list[Floats]) -> None:
-        """The attributes by the weight of the rows that tell their values apart."""
+        """The attributes by the weight of the rows that distinguish their values."""
         grid = self._grid
         of_term = self._of_terms()[0]
         named = [dict(t.axes) if self._pairs else {} for t, _ in self._losses.tables]
@@ -327,7 +327,7 @@ class Search:
         tells = {a for t in named for a in t} | {a for a, weight in enumerate(differs) if weight}
         self._axes = sorted(tells, key=lambda a: differs[a], reverse=True)
         self._factors = [factors[a] for a in self._axes]
-        # Where no value matters, any will do.
+        # Where no value matters, any serves.
         rest = [f[:, 0] for a, f in enumerate(factors) if a not in tells]
         self._coefficients = np.array(grid.coefficients)[self._terms] * np.prod(rest, axis=0)
         self._parts = [
@@ -338,11 +338,11 @@ class Search:
         self._last = np.array(last[: self._tables.shape[1]])
 
     def _of_terms(self) -> Floats:
-        """Both weights of each term: those of its row."""
+        """Both weights of each term: its row's."""
         return np.repeat(self._weights, np.diff([*self._starts, len(self._terms)]), axis=1)
 
     def _narrowed(self) -> list[Floats]:
-        """The factors on the values that a cell may have whose loss rose by more than the room."""
+        """The factors on the possible values of a cell whose loss rose by more than the room."""
         grid, weights = self._grid, self._of_terms()
         factors = [grid.factors(axis)[self._terms] for axis in range(len(grid.sizes))]
         self._columns, self._is_void = [np.arange(n) for n in grid.shape], False
@@ -376,7 +376,7 @@ class Search:
             self._rest.insert(0, (low, high))
 
     def _prepare_groups(self) -> None:
-        """For rows of one term the greatest size from each attribute on, by the value there."""
+        """For rows of one term, the greatest size from each attribute on, by the value there."""
         counts = np.diff([*self._starts, len(self._terms)])
         self._single, self._mixed = np.flatnonzero(counts == 1), np.flatnonzero(counts > 1)
         self._single_terms = np.asarray(self._starts)[self._single]
@@ -408,7 +408,7 @@ class Search:
         return self._groups[turn]
 
     def _alone(self, terms: Floats, turn: int) -> Floats:
-        """A bound of what the rows of one term cost a cell, by its value of the next attribute.
+        """A bound of the cost of rows of one term to a cell, by its value of the next attribute.
 
         A cell has one value of each attribute: of rows that are told apart by one, the best value's
         sum counts, not each row's best.
@@ -428,7 +428,7 @@ class Search:
         return found
 
     def above(self) -> Fraction | None:
-        """The greatest loss if it is more than the level, exactly; else None.
+        """The exact greatest loss if above the level; else None.
 
         Raises:
             UnknownFactsError: the search would take too long.
@@ -469,7 +469,7 @@ class Search:
         return self._losses.of_pair(*cells) if self._pairs else self._losses.of_cell(cells[0])
 
     def _children(self, nodes: _Nodes, level: float) -> _Nodes:
-        """The branches that may be above the level, the least promising first.
+        """The branches that may exceed the level, least promising first.
 
         In arrays with a column for each, the values of a branch's next attribute stand together.
         """
@@ -499,7 +499,7 @@ class Search:
         return _fixed(nodes, which, parents, chosen, factors[:, kept], apart[:, kept])
 
     def _of_rows(self, nodes: _Nodes, turn: int, which: int, factors: Floats) -> Floats:
-        """A bound of what the rows cost, by branch and the value that is fixed next."""
+        """A bound of the rows' cost, by branch and the next value."""
         alone = self._alone(nodes.terms[which], turn).reshape(2, -1)
         if not self._pairs and not len(self._mixed):
             return alone
@@ -518,14 +518,14 @@ class Search:
         return found
 
     def _of_mixed(self, factors: Floats, turn: int) -> Floats:
-        """A bound of what the rows of several terms cost, once the rest is fixed anyhow."""
+        """A bound of the cost of rows of several terms, for any values of the rest."""
         terms = self._mixed_terms
         rest = [end[terms, None] for end in self._rest[turn]]
         low, high = _ends(factors[terms], rest, self._mixed_starts)
         return np.asarray(self._weights[:, self._mixed] @ np.maximum(high, -low))
 
     def _row_ends(self, factors: Floats, turn: int) -> tuple[Floats, Floats]:
-        """The least and greatest value of each row, once the rest is fixed anyhow."""
+        """The least and greatest value of each row, for any values of the rest."""
         return _ends(factors, [end[:, None] for end in self._rest[turn]], self._starts)
 
 
@@ -541,7 +541,7 @@ def _ends(factors: Floats, rest: list[Floats], starts: NDArray[np.intp]) -> tupl
 def _different(
     kept: NDArray[np.intp], parents: NDArray[np.intp], factors: Floats, apart: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
-    """The columns without those of one parent that the rest of the search cannot tell apart."""
+    """The columns without those that the rest of the search cannot distinguish from a sibling."""
     marks = zip(
         parents.tolist(),
         map(bytes, np.ascontiguousarray(factors[:, kept].T)),
@@ -562,7 +562,7 @@ def _fixed(
     terms: Floats,
     apart: NDArray[np.bool_],
 ) -> _Nodes:
-    """Branches of these with one attribute more, fixed for one of the cells.
+    """Branches of these with one more attribute fixed for one of the cells.
 
     Args:
         terms: of that cell, with the value.

@@ -52,7 +52,7 @@ from worker.sources.source import Days, no_values_in_errors
 
 @dataclass(frozen=True)
 class WantedPeriods:
-    """The periods from `start` up to, not including, `stop`.
+    """The periods from `start` up to, but not including, `stop`.
 
     Args:
         axis: position of the attribute of periods.
@@ -63,11 +63,12 @@ class WantedPeriods:
     stop: int
 
     def others(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
-        """Mask of the records of other periods; one without a period is none of them."""
+        """Mask of the records of other periods; a record without a period is in none."""
         return np.asarray((codes >= 0) & ((codes < self.start) | (codes >= self.stop)))
 
     def days(self, domain: Domain) -> Days | None:
-        """Their days, with one more at each end for zones; None for periods without days."""
+        """The days of the periods, with one more at each end for time zones; None for periods
+        without days."""
         attribute = domain.attributes[self.axis]
         if attribute.periods is None:
             return None
@@ -88,12 +89,12 @@ _MINUTES_A_DAY = 24 * 60
 
 
 def dashed_sql(text: str) -> str:
-    """SQL for a text whose date is written 2024/03/01, as many tables do, with dashes."""
+    """SQL for a text whose date is written 2024/03/01, with dashes."""
     return f"regexp_replace({text}, '^([0-9]{{4}})/([0-9]{{2}})/([0-9]{{2}})', '\\1-\\2-\\3')"
 
 
 def day_sql(text: str, *, outside: int) -> str:
-    """SQL for the day of a date or timestamp, and 0 for another text.
+    """SQL for the day of a date or timestamp; 0 for another text.
 
     Args:
         text: SQL for the text of the column, which may be null.
@@ -166,7 +167,7 @@ def hash_sql(text: str, *, fold: bool = False) -> str:
 
 
 class LabelCodes:
-    """The codes of an attribute's labels, and of what stands for a missing value.
+    """The codes of an attribute's labels, and of the texts for a missing value.
 
     Args:
         connection: the one that hashes the column, since another may hash otherwise.
@@ -222,7 +223,7 @@ class LabelCodes:
 
 
 def _means_numbers(attribute: Attribute) -> bool:
-    """Whether its labels are codes or years; labels that are texts stay as they are."""
+    """Whether its labels are codes or years; labels of text stay as they are."""
     is_year = attribute.periods is not None and attribute.periods.every == "year"
     return bool(attribute.codes) or is_year
 
@@ -289,7 +290,7 @@ class Coder:
         self.tally = Tally.of(domain)
 
     def of(self, batch: pa.RecordBatch) -> CodedBatch:
-        """The codes of a batch; what became of its records is added to the tally.
+        """The codes of a batch; the fate of its records is added to the tally.
 
         Raises:
             PrivateDataError: it holds bytes that are no UTF-8, or a type that nothing reads.
@@ -317,7 +318,7 @@ class Coder:
         )
 
     def _schema(self, kinds: tuple[pa.DataType, ...]) -> _Schema:
-        """How columns of these types are read; made once, as most sources have one schema."""
+        """The reading of columns of these types; made once, as most sources have one schema."""
         if kinds not in self._schemas:
             self._schemas[kinds] = _Schema(
                 self._connection,
@@ -328,9 +329,8 @@ class Coder:
         return self._schemas[kinds]
 
     def _kept(self, found: Sequence[Codes]) -> NDArray[np.bool_] | None:
-        """Mask of the records that no rule drops; None for all. What is none of a column's values
-        is counted.
-        """
+        """Mask of the records that no rule drops; None for all. Counts values outside a column's
+        domain."""
         dropped: list[NDArray[np.bool_]] = []
         unplaced: list[NDArray[np.bool_]] = []
         for column, codes in zip(self.tally.columns, found, strict=True):
@@ -349,7 +349,7 @@ class Coder:
 def coder_of(
     domain: Domain, *, person_column: str = "", periods: WantedPeriods | None = None
 ) -> Iterator[Coder]:
-    """A coder with a database of its own, which opens and fetches nothing."""
+    """A coder with its own database, which opens and fetches nothing."""
     with duckdb.connect(":memory:", config={"threads": 2}) as connection:
         connection.execute("SET enable_external_access = false")
         connection.execute("SET preserve_insertion_order = true")
@@ -387,7 +387,7 @@ class _Column:
 
 
 class _Values:
-    """Codes of values of one column by SQL, for all attributes that read it.
+    """Codes of the values of one column by SQL, for all its attributes.
 
     Args:
         attributes: those that read it.
@@ -414,7 +414,7 @@ class _Values:
         self._sql = f"SELECT {', '.join(found)} FROM batch"  # noqa: S608
 
     def codes(self, values: pa.Array) -> list[NDArray[np.int64]]:
-        """The codes of values; negative for one that is missing or outside."""
+        """The codes of values; negative for a missing or outside one."""
         self._connection.register("batch", pa.table([values], [_CELL]))
         raw = self._connection.sql(self._sql).fetchnumpy()
         wanted = zip(self._attributes, self._labels, strict=True)
@@ -422,7 +422,7 @@ class _Values:
 
 
 class _Schema:
-    """How batches of one schema are read.
+    """The reading of batches of one schema.
 
     Args:
         kinds: by name, the type of each column that is read.
@@ -457,7 +457,7 @@ class _Schema:
         return [codes for _, codes in sorted(found.items())]
 
     def people(self, columns: Sequence[pa.Array]) -> pa.Array | None:
-        """The person of each record as text, '' for nobody known; None without a column."""
+        """The person of each record as text, '' if unknown; None without a column."""
         if self._person is None:
             return None
         self._connection.register("batch", pa.table([columns[self._person]], [_CELL]))
@@ -466,7 +466,7 @@ class _Schema:
 
 
 def _column_sql(attribute: Attribute, i: int, column: _Column, labels: LabelCodes | None) -> str:
-    """SQL for a label's hash, with periods a day as well, or a number; no value makes it fail."""
+    """SQL for a label's hash, also of periods as days, or for a number; no value makes it fail."""
     if labels is None:
         markers = ", ".join(map(_quoted, ("", *attribute.missing_markers)))
         name = column.name(trim=attribute.cells.trim)
@@ -492,7 +492,7 @@ def _column_sql(attribute: Attribute, i: int, column: _Column, labels: LabelCode
 def _coded(
     attribute: Attribute, raw: Mapping[str, Any], i: int, labels: LabelCodes | None
 ) -> NDArray[np.int64]:
-    """Codes of one attribute; negative for a value that is missing or outside."""
+    """Codes of one attribute; negative for a missing or outside value."""
     column = raw[f"c{i}"]
     if labels is None:
         codes = _bins(attribute, np.ma.filled(column.astype(np.float64), np.nan))
@@ -504,7 +504,7 @@ def _coded(
 
 
 def _codes(attribute: Attribute, found: Codes, kept: NDArray[np.bool_] | None) -> NDArray[Any]:
-    """The codes of the records that are kept, by the rules and in their smallest type."""
+    """The codes of the kept records, by the rules and in their smallest type."""
     ruled = _by_rules(attribute, found.values).astype(code_dtype(attribute.size))
     codes = found.rows(ruled)
     return codes if kept is None else codes[kept]
@@ -521,7 +521,7 @@ def _by_rules(attribute: Attribute, coded: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def _bins(attribute: Attribute, values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Codes of numbers. One that a marker stands for is missing before it is outside."""
+    """Codes of numbers. A number that a marker stands for is missing, not outside."""
     edges = np.array([float(e) for e in attribute.edges])
     codes = np.searchsorted(edges, values, side="right").astype(np.int64) - 1
     clamps, below = attribute.outside == "clamp", codes < 0

@@ -1,4 +1,4 @@
-"""How a cell is named, where numbers are names: persons, codes, labels, markers and years.
+"""Names of cells whose numbers are names: persons, codes, labels, markers and years.
 
 The type of the column decides. In a column of numbers a whole number has one name, `17`, in every
 numeric type, and other numbers have no zeros behind them. A column of texts has no such type: its
@@ -48,17 +48,15 @@ class Codes:
     at: NDArray[Any] | None
 
     def rows(self, of_values: NDArray[Any]) -> NDArray[Any]:
-        """What each record has, from what each value has."""
+        """Values of each record, from those of each distinct value."""
         return of_values if self.at is None else of_values[self.at]
 
     def n(self, of_values: NDArray[np.bool_]) -> int:
-        """How many records have any of the values of a mask."""
+        """The number of records with a value in a mask."""
         return int(sum(mask.sum() for mask in self.masks(of_values)))
 
     def masks(self, of_values: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
-        """Mask of the records that have any of the values of a mask; none where there is no such
-        value.
-        """
+        """Mask of the records with a value in a mask; none without such a value."""
         return [self.rows(of_values)] if of_values.any() else []
 
     def where(self, kept: NDArray[np.bool_]) -> Codes:
@@ -85,7 +83,7 @@ class ColumnCodes:
         """The codes of a batch, for every attribute that reads the column."""
         numbered = None if self._is_varied else _numbered(column)
         if numbered is None or len(numbered.dictionary) > WORKER.varied_values:
-            # To number values of which hardly any comes twice takes time, and spares none.
+            # Numbering values that hardly ever repeat takes time, and saves none.
             self._is_varied = True
             return [Codes(codes, None) for codes in self._coded(column)]
         values, at = numbered.dictionary, numbered.indices
@@ -95,7 +93,7 @@ class ColumnCodes:
         return [Codes(codes, np.from_dlpack(at)) for codes in self._of_values(values)]
 
     def _of_values(self, values: pa.Array) -> list[NDArray[np.int64]]:
-        """The codes of values; those that did not come before are coded now."""
+        """The codes of values; new ones are coded now."""
         new = _not_among(values, self._known)
         if self._known is None or len(self._known) + len(new) > WORKER.varied_values:
             self._known, self._codes = values, self._coded(values)
@@ -108,13 +106,13 @@ class ColumnCodes:
 
 
 class NewValues:
-    """The values of one column that did not come before, batch after batch."""
+    """The new values of one column, batch after batch."""
 
     def __init__(self) -> None:
         self._values: pa.Array | None = None
 
     def of(self, column: pa.Array) -> pa.Array:
-        """Values of a batch that did not come before; the batch itself where they have no numbers.
+        """The new values of a batch; the batch itself if its values have no numbers.
 
         A dictionary may hold values that no record has. Those are left out.
         """
@@ -137,7 +135,7 @@ def _not_among(values: pa.Array, known: pa.Array | None) -> pa.Array:
 
 
 def _numbered(column: pa.Array) -> pa.DictionaryArray | None:
-    """A column by the numbers of its values; None for a type whose values have none."""
+    """A column by the numbers of its values; None for a type without numbers."""
     try:
         return column.dictionary_encode()  # as it is, if it is so already
     except pa.ArrowNotImplementedError:
@@ -147,7 +145,7 @@ def _numbered(column: pa.Array) -> pa.DictionaryArray | None:
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _PLAIN: Final = r"^(?:-?(0)|(-?[1-9][0-9]*))(?:\.0+)?$"
 _LARGE: Final = r"-?[0-9](?:\.[0-9]+)?[eE]\+[0-9]{1,2}"
-_WHITE = r"[\s\x0b\x1c-\x1f\x85\p{Z}]+"  # what `str.strip` takes off
+_WHITE = r"[\s\x0b\x1c-\x1f\x85\p{Z}]+"  # the characters that `str.strip` removes
 _SPACE: Final = f"^{_WHITE}|{_WHITE}$"
 _MOST_ZEROS: Final = 38  # behind the point of a number in any database
 _LARGEST: Final = 2.0**127
@@ -179,7 +177,7 @@ def words_of(kind: pa.DataType) -> str:
 
 
 def as_read(column: pa.Array) -> pa.Array:
-    """A column in a type that DuckDB reads without loss; bytes are UTF-8 texts.
+    """A column in a type that DuckDB reads without loss; bytes become UTF-8 texts.
 
     Raises:
         pa.ArrowInvalid: there are bytes that are no UTF-8.
@@ -202,12 +200,12 @@ def as_read(column: pa.Array) -> pa.Array:
 
 
 def kind_read(kind: pa.DataType) -> pa.DataType:
-    """The type whose rule holds for a column of this type."""
+    """The type whose rule applies to a column of this type."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def name_sql(column: str, kind: pa.DataType, *, trim: bool | None = None) -> str:
-    """SQL for the name of each cell of a column, which may be null; no value makes it fail.
+    """SQL for the name of each cell of a column with nulls; no value makes it fail.
 
     Args:
         column: SQL for the column, as `as_read` made it.
@@ -229,7 +227,7 @@ def name_sql(column: str, kind: pa.DataType, *, trim: bool | None = None) -> str
 
 
 def whole_sql(text: str) -> str:
-    """SQL for a text, or for the name of the whole number that it is written for.
+    """SQL for a text, or for the name of the whole number that it writes.
 
     Args:
         text: SQL for the text, which may be null.
@@ -245,13 +243,13 @@ def whole_sql(text: str) -> str:
 
 
 def _float_sql(number: str, text: str) -> str:
-    """The name of a DOUBLE or FLOAT; its text where it is not whole, or too large."""
+    """The name of a DOUBLE or FLOAT; its text if not whole, or too large."""
     whole = f"coalesce(CAST(TRY_CAST({number} AS HUGEINT) AS VARCHAR), {text})"
     return f"CASE WHEN {number} = trunc({number}) THEN {whole} ELSE {text} END"
 
 
 def whole_name(text: str) -> str:
-    """What `whole_sql` makes of a text."""
+    """`whole_sql` for one text."""
     if found := re.match(_PLAIN, text):
         return found[1] or found[2]
     if re.fullmatch(_LARGE, text) and (number := float(text)).is_integer():
@@ -260,7 +258,7 @@ def whole_name(text: str) -> str:
 
 
 def number_names(text: str) -> tuple[str, ...]:
-    """How a column of numbers may name the number that a text of the domain is; () if it is none.
+    """How a column of numbers may name the number in a domain's text; () for no number.
 
     A number that is not whole has the name that decimal types give it, and that of binary ones.
     """
@@ -276,12 +274,12 @@ def number_names(text: str) -> tuple[str, ...]:
 
 
 def number_of(text: str) -> float | None:
-    """The number that a text of the domain is, or None."""
+    """The number in a domain's text, or None."""
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def earlier_names(name: str) -> Iterator[str]:
-    """What earlier versions may have called the person of a name, by the type of its column."""
+    """The names that earlier versions may have given a person, by the type of the column."""
     names = number_names(name)
     if not names or names[0] != name:
         return

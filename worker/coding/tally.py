@@ -1,4 +1,4 @@
-"""What became of the records of a source, in numbers for the owner's terminal alone.
+"""The fate of a source's records, in numbers for the owner's terminal alone.
 
 Also how far a read is: how many rows, how fast, and when it ends.
 
@@ -19,7 +19,7 @@ from worker.constants import WORKER
 
 
 class Progress:
-    """Says now and then how many rows were read, and at the end how long it took.
+    """Reports now and then how many rows were read, and at the end the time.
 
     Args:
         n_rows: about how many rows there are; None where nobody knows.
@@ -39,7 +39,7 @@ class Progress:
         self._done = 0
 
     def add(self, n: int) -> None:
-        """More rows were read."""
+        """Count more rows."""
         self._done += n
         now = self._clock()
         if now - self._said < WORKER.progress_s:
@@ -54,7 +54,7 @@ class Progress:
         self._say(line)
 
     def end(self) -> None:
-        """Everything was read."""
+        """End the report."""
         took = self._clock() - self._begun
         if took >= WORKER.progress_s:
             rate = self._done / took
@@ -72,12 +72,12 @@ _RULES = {"drop": "dropped", "clamp": "counted in the nearest bin"}
 
 
 class LostColumnError(PrivateDataError):
-    """Nearly all of a column is none of its attribute's values. Shown to the owner only."""
+    """Nearly no value of a column is one of its attribute's. Shown to the owner only."""
 
 
 @dataclass
 class ColumnTally:
-    """How many values of a column were none of its attribute's.
+    """The values of a column that are none of its attribute's.
 
     Args:
         n_missing: empty fields and missing markers, and texts in a column of numbers.
@@ -89,7 +89,7 @@ class ColumnTally:
     n_outside: int = 0
 
     def shares(self, n_rows: int) -> list[str]:
-        """How much is missing and how much outside, in words."""
+        """The missing and the outside shares, in words."""
         found = (("missing", self.n_missing), ("outside", self.n_outside))
         return [f"{_share(n, n_rows)} {what}" for what, n in found if n]
 
@@ -112,7 +112,7 @@ class ColumnTally:
 
 @dataclass
 class Tally:
-    """Of all columns, and of the records.
+    """The tally of all columns and records.
 
     Args:
         n_rows: records that were read.
@@ -135,7 +135,7 @@ class Tally:
 
     @classmethod
     def of(cls, domain: Domain) -> Tally:
-        """Nothing counted yet."""
+        """An empty tally."""
         return cls([ColumnTally(attribute) for attribute in domain.attributes])
 
     @property
@@ -145,7 +145,7 @@ class Tally:
 
     @property
     def person_type(self) -> str:
-        """What the column of persons holds; '' where there is none, or no record."""
+        """The type of the column of persons; '' without one, or without records."""
         return " and ".join(sorted(self.person_types))
 
     def check_found(self, note: str = "") -> None:
@@ -172,13 +172,13 @@ class Tally:
             )
 
     def to_plain(self) -> list[object]:
-        """Plain JSON values of what a coder counts."""
+        """Plain JSON values of a coder's counts."""
         columns = [[column.n_missing, column.n_outside] for column in self.columns]
         types = sorted(self.person_types)
         return [self.n_rows, self.n_inside, self.n_unplaced, columns, types]
 
     def add_plain(self, text: str) -> None:
-        """Add what another coder of the same domain counted, as JSON of `to_plain`."""
+        """Add the counts of another coder of the same domain, as JSON of `to_plain`."""
         n_rows, n_inside, n_unplaced, columns, types = json.loads(text)
         self.person_types.update(types)
         self.n_rows += n_rows

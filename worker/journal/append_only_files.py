@@ -1,4 +1,4 @@
-"""Files that only grow: read their lines, write to their end, and make them durable.
+"""Append-only files: read their lines, append to them, and make them durable.
 
 An append that a crash cut off is told from a last line that was changed. What was cut off was never
 acknowledged, so it may go. A changed line may hold an answer that was released, so it must not.
@@ -42,10 +42,10 @@ def write_all(descriptor: int, text: bytes) -> None:
 
 
 def require_room(folder: Path, *, n_bytes: int) -> bool:
-    """True if so many bytes can be written to the folder's disk; OSError if not."""
+    """True if the folder's disk has room for so many bytes; OSError if not."""
     disk = os.statvfs(folder)
     if disk.f_bavail * disk.f_frsize < n_bytes:
-        # To try would take the last bytes from a store on the same disk.
+        # A trial write would take the last bytes from a store on the same disk.
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     path = folder / f".room-{os.getpid()}"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -71,7 +71,7 @@ _ALONE = re.compile(rb"(?<!\0)\0(?!\0)")
 
 
 def is_torn(text: bytes, *, sequence: int, previous: bytes) -> bool:
-    """Whether the last line of a file is what a crash left of an append.
+    """Whether a crash tore the last line of a file.
 
     That is a line without its newline, or one with blocks that were never written, which are read
     as zeros. A zero alone is no block.
@@ -92,7 +92,7 @@ def has_unwritten_block(text: bytes) -> bool:
 
 
 def _is_whole(text: bytes, *, sequence: int, previous: bytes) -> bool:
-    """Whether this is the line that was written: its newline alone was changed."""
+    """Whether this is the written line, with only its newline changed."""
     try:
         read_line(text, sequence=sequence, previous=previous)
     except JournalError:

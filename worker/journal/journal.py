@@ -41,7 +41,7 @@ CLOSED = (
 
 
 class JournalFullError(JournalError):
-    """The journal's disk has no room. It may pass; then open the journal anew."""
+    """The journal's disk has no room. That may pass; then open the journal again."""
 
 
 class Journal:
@@ -95,7 +95,7 @@ class Journal:
             if journal._state.population is None:
                 if not create:
                     raise JournalError("The journal is empty. Restore it, or attach anew.")
-                # The folder first: then a file with a first line is sure to be found again.
+                # The folder first, so that a file with a first line is found again for certain.
                 journal._sync_folder()
                 journal.append(Opened(population=population, schema_version=SCHEMA_VERSION))
             if journal._state.population != population:
@@ -104,7 +104,7 @@ class Journal:
 
     @contextmanager
     def exclusive(self, *, wait: bool = True) -> Iterator[Journal]:
-        """A section in which no other process or thread holds this journal.
+        """A section in which only this thread holds the journal.
 
         On entry it reads the lines of others, makes them durable, and cuts off a torn tail.
 
@@ -127,7 +127,7 @@ class Journal:
                 yield self
             finally:
                 self._descriptor = None
-                os.close(descriptor)  # gives the lock back as well
+                os.close(descriptor)  # also gives the lock back
         finally:
             self._section.release()
 
@@ -175,7 +175,7 @@ class Journal:
 
     @property
     def n_records(self) -> int:
-        """Number of lines: the records of a group are one line."""
+        """Number of lines; the records of a group share one."""
         return len(self._heads)
 
     @property
@@ -185,7 +185,7 @@ class Journal:
 
     @property
     def testimony(self) -> Testimony:
-        """What a witness writes down of the journal as it is now."""
+        """A witness's testimony of the present journal."""
         return Testimony(len(self._heads), self._digest, self._state.spent_nano)
 
     @property
@@ -194,7 +194,7 @@ class Journal:
         return self._heads
 
     def check_witness(self) -> bool:
-        """Whether the witness bears this journal out; within a section.
+        """Whether the witness agrees with this journal; within a section.
 
         Returns:
             False if the witness is away, and is only wished for. True also without a witness.
@@ -215,7 +215,7 @@ class Journal:
             raise JournalFullError(f"The disk of {self._path.parent} is full.")
 
     def attest(self) -> bool:
-        """Let the witness see the journal as it is now; otherwise as `check_witness`."""
+        """Show the witness the present journal; otherwise as `check_witness`."""
         return self._ask(lambda witness: witness.attest(self.testimony, self._heads))
 
     def _ask(self, question: Callable[[Witness], None]) -> bool:
@@ -282,7 +282,7 @@ class Journal:
             self._fsync(descriptor)
 
     def _read_new(self, descriptor: int, *, n_bytes: int) -> None:
-        """Take the whole lines up to `n_bytes`, and leave the torn rest that a crash left.
+        """Read the whole lines up to `n_bytes`; a crash's torn rest is left.
 
         Any other fault is damage, in the last line too: that line may have been acknowledged.
         """

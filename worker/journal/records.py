@@ -1,4 +1,4 @@
-"""The records of a journal, and the line that each is written as.
+"""The records of a journal, and their lines.
 
 A line is the canonical JSON (sorted keys, no spaces, ASCII, integers only) of a body and a digest.
 The digest is SHA-256 over the digest of the line before and the body. So nobody can alter, move,
@@ -30,7 +30,7 @@ _DIGEST = re.compile(r"(?:[0-9a-f]{64})?")
 
 
 def check_text(name: str, value: object) -> None:
-    """Check for a text that is not empty."""
+    """Check for a non-empty text."""
     if type(value) is not str or not value:
         reject(name, "be a text of one character or more")
 
@@ -55,13 +55,13 @@ def check_integer(name: str, value: object, *, least: int) -> None:
 
 
 def check_members(name: str, value: object, kind: type) -> None:
-    """Check for a tuple that is not empty, of members of one type."""
+    """Check for a non-empty tuple of members of one type."""
     if type(value) is not tuple or not value or any(type(member) is not kind for member in value):
         reject(name, f"be a tuple of one {kind.__name__} or more")
 
 
 def reject(name: str, condition: str) -> NoReturn:
-    """Raise JournalError: the field does not meet the condition."""
+    """Raise JournalError: the field breaks the condition."""
     raise JournalError(f"`{name}` of a journal record must {condition}.")
 
 
@@ -79,7 +79,7 @@ class LimitRaised:
 
 @dataclass(frozen=True)
 class Adopted:
-    """The journal before this one is lost, and the owner trusts the store's spending.
+    """The previous journal is lost, and the owner trusts the store's spending.
 
     Args:
         ledger_version: the store's ledger version then.
@@ -96,7 +96,7 @@ class Adopted:
 
 @dataclass(frozen=True)
 class Restored:
-    """The journal is as a backup had it, and no witness tells that this is all of it.
+    """The journal is a backup's, and no witness shows that it is complete.
 
     Args:
         word: `nothing since` where the owner says that nothing was charged since the backup;
@@ -112,7 +112,7 @@ class Restored:
 
 @dataclass(frozen=True)
 class DeclaredDisjoint:
-    """The owner's word, after they were attached, that snapshots have no person in common.
+    """The owner's later word that snapshots have no person in common.
 
     Args:
         pairs: of snapshots, each in rising order.
@@ -129,7 +129,7 @@ class DeclaredDisjoint:
 
 @dataclass(frozen=True)
 class ClaimsSet:
-    """What the owner does not want to be known too well of a snapshot from now on, as JSON."""
+    """The claims of a snapshot from now on, as JSON."""
 
     snapshot: str
     claims: str
@@ -141,7 +141,7 @@ class ClaimsSet:
 
 @dataclass(frozen=True)
 class MeasureSet:
-    """The owner's choice of what is measured for questions on a snapshot that do not say."""
+    """The owner's default for `measure` on a snapshot."""
 
     snapshot: str
     measure: str
@@ -154,7 +154,7 @@ class MeasureSet:
 
 @dataclass(frozen=True)
 class ExpectedSet:
-    """The owner's word of how many questions are expected on a snapshot; 0 takes it back."""
+    """The owner's number of expected questions on a snapshot; 0 takes it back."""
 
     snapshot: str
     expected: int
@@ -168,7 +168,7 @@ class ExpectedSet:
 
 @dataclass(frozen=True)
 class Sealed:
-    """Periods of a snapshot have their data, which never change from here on.
+    """Periods of a snapshot have their data, which never change from now on.
 
     Args:
         start, stop: the first of these periods, and the one after the last, as indexes.
@@ -200,7 +200,7 @@ class Sealed:
 
 @dataclass(frozen=True)
 class Retired:
-    """The records of the first periods of a snapshot are erased from here on.
+    """The records of the first periods of a snapshot are erased from now on.
 
     Args:
         before: index of the first period whose records stay.
@@ -365,7 +365,7 @@ class ReleasedRow:
 
 @dataclass(frozen=True)
 class Decided:
-    """The answers of a job's first tables, and the tables that they decide: nothing else is drawn.
+    """The answers of a job's first tables, and the tables that they decide, the only ones drawn.
 
     A job that ends here has its first tables alone.
 
@@ -386,7 +386,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Released:
-    """All answers of a job, drawn once. A resumed job publishes these and draws nothing.
+    """All answers of a job, drawn once. A resumed job publishes these and draws none.
 
     Args:
         chained: the snapshot whose history they join; '' in older lines.
@@ -407,7 +407,7 @@ class Released:
 
 @dataclass(frozen=True)
 class HistoryChained:
-    """A history of an earlier version was compared with the journal, and has a chain from now on.
+    """An earlier version's history was compared with the journal, and has a chain from now on.
 
     Args:
         snapshot: whose history.
@@ -427,7 +427,7 @@ class HistoryChained:
 
 @dataclass(frozen=True)
 class Burnt:
-    """A job that keeps its charge, and whose answer will never be drawn."""
+    """A job that keeps its charge and whose answer is never drawn."""
 
     job: str
 
@@ -437,7 +437,7 @@ class Burnt:
 
 @dataclass(frozen=True)
 class Group:
-    """Records of one kind that are written in one line: a crash leaves all of them or none.
+    """Records of one kind in one line: a crash leaves all of them or none.
 
     Args:
         records: two or more charges, answers or burnt jobs, each of another job, in their order.
@@ -506,7 +506,7 @@ class JournalLine:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """The record, or those of its group."""
+        """The line's record, or the records of its group."""
         return self.record.records if isinstance(self.record, Group) else (self.record,)
 
 
@@ -519,7 +519,7 @@ def write_line(record: Record, *, sequence: int, previous: bytes) -> JournalLine
 
 
 def read_line(text: bytes, *, sequence: int, previous: bytes) -> JournalLine:
-    """Read a line that is byte for byte as `write_line` makes it at this place.
+    """Read a line that must equal `write_line`'s at this place, byte for byte.
 
     Args:
         text: one line with its newline.
@@ -562,7 +562,7 @@ def _named(record: Record) -> dict[str, object]:
 
 
 def canonical(document: object) -> bytes:
-    """The JSON that lines and their digests are made of: sorted keys, no spaces, ASCII."""
+    """The JSON of lines and their digests: sorted keys, no spaces, ASCII."""
     return json.dumps(
         document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
     ).encode("ascii")

@@ -18,7 +18,7 @@ from qserver.records.charge import on_domain
 from qserver.records.codec import as_, plain, read
 from qserver.records.digest_links import relinked
 from qserver.records.plan import PlannedTable
-from qserver.storage.encoding.requests import Reservation, events_of
+from qserver.storage.encoding.queued_requests import Reservation, events_of
 from worker.journal.journal import CLOSED, Journal
 from worker.journal.records import (
     Adopted,
@@ -50,7 +50,7 @@ class Drawn:
 
     @classmethod
     def of_journal(cls, reservation: Reservation, released: Released) -> Drawn:
-        """The answers that the journal has of a job.
+        """The answers of a job in the journal.
 
         Raises:
             JournalError: it lacks an alpha that a sample decided.
@@ -72,7 +72,7 @@ class Drawn:
         return cls(replace(reservation, tables=tables), indices)
 
     def to_journal(self) -> Released:
-        """The answers as a record of the journal, with alphas only where a sample decided them."""
+        """The answers as a journal record, with alphas only if a sample decided them."""
         decided = self.reservation.sampled is not None
         rows = tuple(
             ReleasedRow(planned.key, tuple(found), planned.alpha_nano if decided else 0, table)
@@ -83,12 +83,12 @@ class Drawn:
         return Released(self.reservation.job, rows)
 
     def going_on(self, tables: Sequence[PlannedTable], indices: Sequence[Sequence[int]]) -> Drawn:
-        """These answers and those of the tables that they decided."""
+        """These answers, then those of the tables that they decided."""
         whole = replace(self.reservation, tables=(*self.reservation.tables, *tables))
         return Drawn(whole, (*self.indices, *indices), len(tables))
 
     def _tables(self) -> list[str]:
-        """Per row and table its text if the first answers decided it, else ''."""
+        """The text of each row and table that the first answers decided; '' for others."""
         planned = self.reservation.planned
         n_first = len(planned) - self.n_decided
         return [""] * n_first + [json.dumps(plain(table)) for table in planned[n_first:]]
@@ -96,7 +96,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Replay:
-    """All that the store got when a job was charged; a restored store gets it again.
+    """The store's inputs when a job was charged; a restored store gets them again.
 
     Args:
         charges: the ledger's lines, byte for byte: each names the digest of the one before.
@@ -122,7 +122,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Charged:
-    """A job that the store has charged.
+    """A charged job.
 
     Args:
         replay: everything that the store was given.
@@ -151,7 +151,7 @@ class Charged:
 
 
 def write_reserved(journal: Journal, charged: Sequence[Charged]) -> None:
-    """Write down the charges of a group of jobs, all in one line.
+    """Write the charges of a group of jobs, all in one line.
 
     Raises:
         FencedError: another worker took over meanwhile, and burnt a reservation.
@@ -164,7 +164,7 @@ def write_reserved(journal: Journal, charged: Sequence[Charged]) -> None:
 
 
 def _charge_lines(reservation: Reservation) -> list[ChargeLine]:
-    """A line for each row and table, by its rise of alpha; of two stages one for each.
+    """A line for each row and table, by its rise of alpha; for two stages one each.
 
     One is for all tables of a second purchase.
     """
@@ -196,7 +196,7 @@ def attest(journal: Journal) -> bool:
 
 
 def write_decided(journal: Journal, first: Drawn, tables: Sequence[PlannedTable]) -> bool:
-    """Write down the answers of a job's first tables and the tables that they decide.
+    """Write the answers of a job's first tables and the tables that they decide.
 
     Returns:
         False if another worker ended the job meanwhile: then nothing is written, or drawn.
@@ -211,7 +211,7 @@ def write_decided(journal: Journal, first: Drawn, tables: Sequence[PlannedTable]
 
 
 def write_released(journal: Journal, drawn: Sequence[Drawn]) -> bool:
-    """Write the released answers of a group of jobs down, all in one line.
+    """Write the released answers of a group of jobs, all in one line.
 
     Returns:
         False if another worker ended one meanwhile: then nothing is written.
@@ -238,7 +238,7 @@ def _released(journal: Journal, drawn: Sequence[Drawn]) -> list[Released]:
 
 
 def released_or_burnt(journal: Journal, reservation: Reservation) -> Released | None:
-    """The answers of a job that was begun before; None if it is burnt, which this call may do.
+    """The answers of an earlier job; None if burnt, which this call may do.
 
     A job that died between its two purchases ends with the answers of the first.
     """
@@ -255,7 +255,7 @@ def released_or_burnt(journal: Journal, reservation: Reservation) -> Released | 
 
 
 def write_burnt(journal: Journal, jobs: Sequence[str]) -> None:
-    """Write down that the answers of jobs will never be drawn, unless a job has ended already."""
+    """Write that the answers of jobs are never drawn, unless a job has ended already."""
     with journal.exclusive():
         _burn(journal, jobs)
 
@@ -290,13 +290,13 @@ class JournalHistories:
     is_whole: bool
 
     def texts(self, snapshot: str, *, jobs: Container[str]) -> list[str]:
-        """The events of a snapshot that came with it, or of one of these jobs; not linked."""
+        """The unlinked events of a snapshot: its own, and those of these jobs."""
         found = self.by_snapshot.get(snapshot, ())
         return [t for one in found if one.job == ATTACHED or one.job in jobs for t in one.texts]
 
 
 def read_histories(journal: Journal) -> JournalHistories:
-    """The histories of a journal, read again from its file; within a section."""
+    """The histories of a journal, read from its file; within a section."""
     found: dict[str, list[JobEvents]] = {}
     plans: dict[str, Reservation] = {}
     is_whole = True

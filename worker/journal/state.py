@@ -1,4 +1,4 @@
-"""The sum of a journal's records, and the rules for the record that comes next."""
+"""The sum of a journal's records, and the rules for the next record."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class JournalState:
         return next(reversed(self.reserved), None)
 
     def check(self, record: Record) -> None:
-        """Pass if `record` may come next; JournalError if a rule of this class would be broken."""
+        """Pass if `record` may come next; JournalError if it breaks a rule."""
         if (self.population is None) != isinstance(record, Opened):
             _refuse("`Opened` must be the first record, and only the first")
         match record:
@@ -154,7 +154,7 @@ class JournalState:
                 self._apply_word(record)
 
     def _apply_drawn(self, record: Decided | Released | Burnt) -> None:
-        """Add what was drawn of a job, or that nothing ever is."""
+        """Add the draw of a job, or that it is never drawn."""
         if isinstance(record, Decided):
             self.decided[record.job] = record
             return
@@ -167,7 +167,7 @@ class JournalState:
             self._follow(record.chained, record.head)
 
     def _apply_origin(self, record: Restored | Adopted) -> None:
-        """Add that the journal, or the one before it, was not there all the time."""
+        """Add that this journal was restored, or that it stands for a lost one."""
         if isinstance(record, Restored):
             self.closed = self.closed or record.word == "unknown"
             return
@@ -176,14 +176,14 @@ class JournalState:
         self.ledger_version = self.adopted_version = record.ledger_version
 
     def _apply_periods(self, record: Sealed | Retired) -> None:
-        """Add what became of a snapshot's periods."""
+        """Add a change of a snapshot's periods."""
         if isinstance(record, Sealed):
             self.parts.setdefault(record.snapshot, []).append(record)
         else:
             self.retired[record.snapshot] = record
 
     def _apply_word(self, record: LaterWord) -> None:
-        """Add what the owner said after the data were attached."""
+        """Add the owner's later word on attached data."""
         match record:
             case LimitRaised():
                 self.limit_nano = record.new_limit_nano
@@ -197,12 +197,12 @@ class JournalState:
                 self.claims[record.snapshot] = record.claims
 
     def n_sealed(self, snapshot: str) -> int:
-        """How many periods of a snapshot have their data."""
+        """The number of sealed periods of a snapshot."""
         parts = self.parts.get(snapshot)
         return parts[-1].stop if parts else 0
 
     def n_retired(self, snapshot: str) -> int:
-        """How many periods of a snapshot have their records erased."""
+        """The number of retired periods of a snapshot."""
         retired = self.retired.get(snapshot)
         return retired.before if retired else 0
 
@@ -214,7 +214,7 @@ class JournalState:
             self.heads.clear()
 
     def _check_drawn(self, record: Decided | Released | Burnt) -> None:
-        """A job is decided once, while it is open; then it is released or burnt."""
+        """A job is decided once, while open; then it is released or burnt."""
         if isinstance(record, Burnt):
             if record.job in self.released or record.job in self.burnt:
                 _refuse("a burnt job must be neither released nor burnt before")
@@ -246,7 +246,7 @@ class JournalState:
             _refuse("`stop` must be the end of the sealed part with the last retired period")
 
     def _check_group(self, group: Group) -> None:
-        """Each of them may come next; of charges each one may come after the one before."""
+        """Each record may come next; each charge may come after the previous one."""
         for record in group.records:
             self.check(record)
         charges = [record for record in group.records if isinstance(record, Reserved)]
@@ -270,7 +270,7 @@ class JournalState:
 
 
 def first_events(record: Attached) -> Links:
-    """The history of a snapshot as it is attached: its exact public row, or nothing."""
+    """The history of a snapshot at its attach: its exact public row, or nothing."""
     public_row = str(record.details.get("public_row", ""))
     return relinked([public_row] if public_row else [])
 

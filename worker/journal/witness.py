@@ -1,4 +1,4 @@
-"""A witness of rollback: a file on another disk or host that tells how long the journal was.
+"""A witness of rollback: a file on another disk or host that notes the journal's length.
 
 Journal and store of one folder can be put back together from an old copy, and neither notices. The
 witness does, if it was not put back as well. Each line has the number of the journal's lines, the
@@ -31,12 +31,12 @@ _FIRST = bytes(32)
 
 
 class WitnessAwayError(JournalError):
-    """The witness cannot be read or written: it says neither yes nor no."""
+    """The witness cannot be read or written: it tells nothing."""
 
 
 @dataclass(frozen=True)
 class WitnessSettings:
-    """Where the witnesses are, and whether anything is drawn without them.
+    """The places of the witnesses, and whether draws need them.
 
     Args:
         folder: it has a file for each population; on another disk or host.
@@ -49,7 +49,7 @@ class WitnessSettings:
 
 @dataclass(frozen=True)
 class Testimony:
-    """What a line says: the journal had `number` lines, and `head` was the last one's digest."""
+    """The content of a line: the journal had `number` lines, the last with the digest `head`."""
 
     number: int
     head: bytes
@@ -83,7 +83,7 @@ class Witness:
         self._last: Testimony | None = None
 
     def begin(self, said: Testimony) -> bool:
-        """Make the file with its first line; False if it has one already.
+        """Make the file with its first line; False if it has one.
 
         Raises:
             WitnessAwayError: it cannot be made.
@@ -102,7 +102,7 @@ class Witness:
         return True
 
     def check(self, heads: Sequence[bytes]) -> None:
-        """Return if the journal has everything that the witness has seen; it changes nothing.
+        """Return if the journal has everything that the witness saw; changes nothing.
 
         Args:
             heads: the digest of each line of the journal.
@@ -130,7 +130,7 @@ class Witness:
             )
 
     def attest(self, said: Testimony, heads: Sequence[bytes]) -> None:
-        """Check, then write down what the journal has now; durable when this returns.
+        """Check, then write down the present journal; durable when this returns.
 
         Raises:
             WitnessAwayError, JournalError: as `check`, or the line cannot be written.
@@ -140,7 +140,7 @@ class Witness:
             self.write(said)
 
     def write(self, said: Testimony) -> None:
-        """Append a line, whatever was said before; durable when this returns.
+        """Append a line, whatever came before; durable when this returns.
 
         Raises:
             WitnessAwayError: it cannot be written.
@@ -161,9 +161,9 @@ class Witness:
         self._last, self._mac, self._n_bytes = said, mac, self._n_bytes + len(text)
 
     def _read(self) -> None:
-        """Take in the whole lines that were added; a torn last one is left."""
+        """Read the new whole lines; a torn last one is left."""
         try:
-            # For writing too: a read-only witness is noticed before anything is charged.
+            # Opened for writing too: a read-only witness is noticed before any charge.
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
             try:
                 status, room = os.fstat(descriptor), os.fstatvfs(descriptor)
@@ -179,7 +179,7 @@ class Witness:
         if room.f_bavail * room.f_frsize < WORKER.witness_free_bytes:
             raise WitnessAwayError(f"The disk of the witness {self.path} is full: make room there.")
         if lines and (not lines[-1].endswith(b"\n") or has_unwritten_block(lines[-1])):
-            lines.pop()  # It was never durable, so nothing was drawn after it.
+            lines.pop()  # The line was never durable, so nothing was drawn after it.
         for line in lines:
             self._take(line)
 

@@ -1,4 +1,4 @@
-"""Geometric numbers from exponential ones, exact: random words are compared, nothing is rounded.
+"""Geometric numbers from exponential ones, exact: random words are compared, never rounded.
 
 *The draw.* Draw U uniform on [0, 1), then V_1, V_2, ... likewise for as long as each is less than
 the one before, U the first. If an even number of them fell, E = N + U, where N counts the earlier
@@ -88,7 +88,7 @@ class _Tries:
         return cls(entropy, np.arange(n), first, first, zeros, zeros, np.zeros(n, np.bool_))
 
     def fall(self) -> None:
-        """Draw one more number for each try, and begin anew those that failed."""
+        """Draw one more number for each try, and restart failed ones."""
         drawn = self._read(self.places.size)
         while (drawn == self.last).any():
             drawn = self._longer(drawn)
@@ -106,7 +106,7 @@ class _Tries:
         self.n_failed = self.n_failed + failed
 
     def ended(self) -> Iterator[tuple[int, int, int]]:
-        """Place, digits and number of failed tries of those that succeeded; they are taken out."""
+        """Place, digits and number of failed tries of each success; these are taken out."""
         here, left = self.has_ended, ~self.has_ended
         found = [a[here].tolist() for a in (self.places, self.first, self.n_failed)]
         self.places, self.first, self.last = self.places[left], self.first[left], self.last[left]

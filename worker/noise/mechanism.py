@@ -155,7 +155,7 @@ def refine(
         )
     laws = {old: (new_rate - rate, new_rate + rate, 2 * rate) for old, rate in rates.items()}
     gaps, sums, twice = ([laws[old][i] for old in old_alphas_nano] for i in range(3))
-    # All five are drawn whatever the old noise is, so the work tells nothing of it.
+    # All five are drawn whatever the old noise is, so the time tells nothing of it.
     found, n = geometrics([*gaps, *sums, *twice, *gaps, *sums], entropy), len(noise)
     parts = [found[i * n : (i + 1) * n] for i in range(5)]
     return [_refined(*each) for each in zip(noise, *parts, strict=True)]

@@ -167,7 +167,7 @@ class AttachRequest(NewData):
 
     @property
     def person_rule(self) -> PersonRule | None:
-        """The rule for the records of one person; None keeps all."""
+        """The rule for records of one person; None keeps all."""
         if not self.person_column:
             return None
         return PersonRule(self.person_column, self.records_per_person, self._by_period)
@@ -181,7 +181,7 @@ class AttachRequest(NewData):
 
     @property
     def growth(self) -> Growth | None:
-        """How the data arrive over time; None where all are there."""
+        """How the data arrive over time; None if all are there."""
         return growth_of(self.domain, self.capacity) if self.to else None
 
     @property
@@ -211,7 +211,7 @@ def attach(
         raise ConfigError("name", "not be attached already", request.name)
     growth, key = request.growth, registry.key()
     progress("reading and converting the data")
-    # The word is about the files of this moment, not about one that comes while this one is read.
+    # The word is about the present files, not about one that arrives during this read.
     disjoint_from = _disjoint_from(request, registry, settings)
     if growth is None:
         first = None
@@ -311,7 +311,7 @@ def _write_down(
     registry: Registry,
     say: Callable[[str], None],
 ) -> None:
-    """Write the snapshot to the population's journal, if its owner and the store allow it."""
+    """Write the snapshot to the population's journal, if owner and store allow it."""
     with registry.comparing():
         others = ask_for_other_people(
             snapshot.content,
@@ -408,7 +408,7 @@ def guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
 
 
 def declared_lines(meta: DatasetMeta) -> list[str]:
-    """What the owner declared, repeated where it is used."""
+    """The owner's declarations, repeated where they are used."""
     if not (n := len(meta.disjoint_from)):
         return []
     files = "the earlier file" if n == 1 else f"any of the {n} earlier files"

@@ -1,4 +1,4 @@
-"""One file that holds store, journals and private data as of one moment, and the way back.
+"""One file with store, journals and private data of one moment, and the way back.
 
 The file of a backup: a tar of pieces, a note with their digests, and a digest of the whole.
 
@@ -68,7 +68,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Kept:
-    """What a backup has of one population: how long its journal is, its last digest, its sums.
+    """The backup of one population: its journal's length, last digest and sums.
 
     Args:
         spent_nano, limit_nano: in 1e-9 of the unit, which is `rho` under zcdp.
@@ -83,7 +83,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Note:
-    """What a backup says of itself.
+    """The backup's word on itself.
 
     Args:
         version: of the qserver that made it.
@@ -101,7 +101,7 @@ class Note:
 
 
 class _Sealing:
-    """A file that digests what is written to it."""
+    """A file that digests its writes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -118,7 +118,7 @@ class _Sealing:
 
 
 class _Beginning:
-    """The bytes of a piece from its first one on, digested as they are read."""
+    """The bytes of a piece from its start, digested as they are read."""
 
     def __init__(self, piece: Piece) -> None:
         piece.file.seek(0)
@@ -146,7 +146,7 @@ def write_archive(
     """
     partial = target.with_name(target.name + ".partial")
     try:
-        partial.unlink(missing_ok=True)  # one that was killed left it
+        partial.unlink(missing_ok=True)  # left by a killed run
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -190,7 +190,7 @@ def _info(piece: Piece, made_at: int) -> tarfile.TarInfo:
 
 
 def read_note(source: Path) -> Note:
-    """The note of a backup, every byte of which is as it was written.
+    """The note of a backup whose every byte is as written.
 
     Raises:
         ConfigError: it is no backup, or one of a newer qserver.
@@ -274,7 +274,7 @@ def _is_whole(source: Path) -> bool:
 
 
 def _changed_part(source: Path, plain: Any) -> str:
-    """Which part differs from the note; the frame where all of them agree."""
+    """The part that differs from the note; the frame if all agree."""
     try:
         with tarfile.open(source, mode="r:") as tar:
             for member, file in _members(tar):
@@ -294,7 +294,7 @@ def back_up(
     with_data: bool,
     say: Callable[[str], None],
 ) -> Note:
-    """Write one file that `qserver-worker restore` makes a state folder of.
+    """Write one file, from which `qserver-worker restore` makes a state folder.
 
     Args:
         target: a file that is not there yet.
@@ -341,7 +341,7 @@ def _of_worker(
 ) -> Iterator[Piece]:
     registry.key()
     for name in ("fingerprint.key", "datasets.json"):
-        if (registry.folder / name).exists():  # without a dataset there is no list of them
+        if (registry.folder / name).exists():  # without a dataset the store has no list of them
             yield Piece.of_file(f"worker/{name}", registry.folder / name, stack)
     for name, journal in journals.items():
         yield Piece.of_file(f"worker/journals/{name}.journal", journal.path, stack)
@@ -380,7 +380,7 @@ _ASKED = ("journal of ", "books of ", "released answers of ", "witness of ")
 
 @dataclass(frozen=True)
 class PutBack:
-    """What to put back, and on whose word.
+    """What to restore, and on whose word.
 
     Args:
         file: the backup.
@@ -401,7 +401,7 @@ def put_back(
     log: logging.Logger,
     say: Callable[[str], None],
 ) -> bool:
-    """Make the state folder of the settings, which must be empty or not there.
+    """Make the state folder of the settings, which must be empty or missing.
 
     Returns:
         Whether every population may go on spending.
@@ -433,9 +433,9 @@ def put_back(
 
 @contextmanager
 def _becoming(target: Path) -> Iterator[Path]:
-    """A folder that takes the name `target` once the block has ended; else nothing is left."""
+    """A folder that takes the name `target` at the block's end; after an error nothing is left."""
     partial = target.with_name(target.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)  # one that was killed left it
+    shutil.rmtree(partial, ignore_errors=True)  # left by a killed run
     partial.mkdir(mode=0o700, parents=True)
     try:
         yield partial
@@ -446,20 +446,20 @@ def _becoming(target: Path) -> Iterator[Path]:
 
 
 def _take_places(folder: Path) -> None:
-    """Move the store's files to where a server looks for them."""
+    """Move the store's files to where a server expects them."""
     (folder / FOLDER).parent.mkdir(mode=0o700)
     (folder / "store").rename(folder / FOLDER)
 
 
 def _take_later(registry: Registry, copies: Path, say: Callable[[str], None]) -> None:
-    """Let later copies of journals stand for those of the backup, where they go on from these.
+    """Replace the backup's journals by later copies that continue them.
 
     Raises:
         JournalError: a copy has other lines.
     """
     for copy in sorted(copies.glob("*.journal")):
         name, here = copy.stem, registry.journals / copy.name
-        # Also of a population that came later: what was spent on its people stays known.
+        # Also of a population that came later: its people's spending stays known.
         before, text = here.read_bytes() if here.exists() else b"", copy.read_bytes()
         if not (text.startswith(before) or before.startswith(text)):
             raise JournalError(
@@ -473,7 +473,7 @@ def _take_later(registry: Registry, copies: Path, say: Callable[[str], None]) ->
 
 
 def _decide(registry: Registry, name: str, request: PutBack) -> bool:
-    """Whether the population may go on; what nobody proves is written into its journal.
+    """Decide whether the population may continue; unproven words go into its journal.
 
     Raises:
         JournalError: the witness has seen more than the journal has.
@@ -501,10 +501,10 @@ def _check(
     log: logging.Logger,
     say: Callable[[str], None],
 ) -> None:
-    """Bring the store up to the journals, and let the books see both; StoreCorruptError."""
+    """Bring the store up to the journals, and let the books examine both; StoreCorruptError."""
     with EmbeddedServer.start(settings.state_dir) as server:
         client = connect(server.url, role="restore")
-        # The workers that held them are not of this store.
+        # The workers that held them do not belong to this store.
         client.delete(*[Keys(name).lease for name in registry.populations()])
         client.close()
         restore(settings, registry=registry, accept_loss=(), log=log, say=say)
@@ -535,7 +535,7 @@ def _outcome(name: str, *, may_spend: bool) -> str:
 
 
 def kept_lines(note: Note) -> list[str]:
-    """What a backup has, in words."""
+    """The content of a backup, in words."""
     return [
         f"  population {name}: {kept.n_lines:,} lines, the last {kept.head[:16]}, "
         f"{epsilon_text(kept.spent_nano)} of {epsilon_text(kept.limit_nano or 0)} {kept.unit} spent"

@@ -1,4 +1,4 @@
-"""Changes of a population by its owner, on the trusted side: each is a line of the journal first.
+"""The owner's changes of a population, on the trusted side: each is first a line of the journal.
 
 *Top-up* raises a population's limit. *Declare* says, after they were attached, that the files of
 two datasets have no person in common: that lowers what a person may have lost. *Measure* chooses
@@ -82,7 +82,7 @@ def top_up(population: str, limit: Fraction, *, settings: Settings, registry: Re
 
 @dataclass(frozen=True)
 class Declared:
-    """What was declared.
+    """The declared pair.
 
     Args:
         n_pairs: pairs of snapshots that have no person in common by the owner's word.
@@ -110,7 +110,7 @@ def declare_disjoint(
     check_name("population", population)
     reader = Store.open(settings, role="worker-reader")
     with changing(population, settings=settings, registry=registry) as (store, journal):
-        # An attach that died half-way, or was refused, has left a line in the journal.
+        # An attach that died half-way, or was refused, left a line in the journal.
         firsts, seconds = (
             [k for k in known if store.owner.knows_snapshot(population, k)]
             for known in (_known(name, population, journal, reader) for name in (one, other))
@@ -130,7 +130,7 @@ def declare_disjoint(
 
 
 def _known(dataset: str, population: str, journal: Journal, reader: Store) -> list[str]:
-    """The snapshots that the dataset has or had, be it attached now or not."""
+    """The present and earlier snapshots of a dataset, attached or not."""
     if reader.datasets().get(dataset) == population:
         return snapshots_so_far(reader.meta(dataset), journal, reader)
     return journal.state.snapshots.get(dataset, [])
@@ -148,7 +148,7 @@ class ChosenMeasure:
 def set_measure(
     name: str, measure: Measure, *, settings: Settings, registry: Registry
 ) -> ChosenMeasure:
-    """Choose for all questions on the dataset that do not say; those that wait stay as quoted.
+    """Choose the default for `measure` on the dataset; waiting questions stay as quoted.
 
     Raises:
         NotFoundError: there is no such dataset.
@@ -168,7 +168,7 @@ def set_measure(
 
 @dataclass(frozen=True)
 class ChosenExpected:
-    """How many questions are expected on a dataset, before and after; 0 where nobody says."""
+    """The number of questions expected on a dataset, before and after; 0 for none."""
 
     dataset: str
     before: int
@@ -178,7 +178,7 @@ class ChosenExpected:
 def set_expected(
     name: str, expected: int, *, settings: Settings, registry: Registry
 ) -> ChosenExpected:
-    """Say about how many questions are expected until the limit; 0 takes the word back.
+    """State how many questions are expected until the limit; 0 takes the word back.
 
     Raises:
         InputError: the number is out of range.
@@ -195,7 +195,7 @@ def set_expected(
 
 
 def _unsaid(_line: str) -> None:
-    """For a detachment that nobody watches."""
+    """The report of a detachment that nobody watches."""
 
 
 def detach(
@@ -206,7 +206,7 @@ def detach(
     log: logging.Logger,
     say: Callable[[str], None] = _unsaid,
 ) -> None:
-    """Take a dataset off the list, and end the questions on it that wait.
+    """Take a dataset off the list, and end its waiting questions.
 
     A worker that holds the population ends them. If there is none, they are ended here. The part
     files of data that arrived over time are deleted: they are copies of the owner's files.
@@ -230,7 +230,7 @@ def detach(
     if lease is None:
         return
     try:
-        # What ends jobs loads the planner, and a top-up does without.
+        # Ending jobs loads the planner, and a top-up does without.
         from worker.spending.spend import Spender
 
         spender = Spender.without_data(
@@ -240,7 +240,7 @@ def detach(
             settings=settings,
             log=log,
         )
-        # Those that were charged end as the journal decides, and the others as not found.
+        # Charged jobs end as the journal decides, the others as not found.
         spender.settle(lease)
         while waiting:
             waiting = spender.work(lease, waiting)
@@ -252,7 +252,7 @@ MAX_BYTES = 1 << 20
 
 
 def load_claims(path: Path | None) -> tuple[Claim, ...]:
-    """The claims in a JSON file: one object or a list of them; none without a file.
+    """The claims in a JSON file, one object or a list; none without a file.
 
     Raises:
         ConfigError: the file cannot be read, or a claim is wrong.
@@ -269,7 +269,7 @@ def load_claims(path: Path | None) -> tuple[Claim, ...]:
 
 
 def check_claims(meta: DatasetMeta) -> None:
-    """Return if no claim is known before anything is asked.
+    """Return if no claim is known before the first question.
 
     Raises:
         ConfigError: one is; the message names it.
@@ -285,7 +285,7 @@ def check_claims(meta: DatasetMeta) -> None:
 
 
 def claims_in_force(meta: DatasetMeta, state: JournalState) -> tuple[Claim, ...]:
-    """The claims that the owner last set of a snapshot, by the journal."""
+    """The owner's last claims on a snapshot, by the journal."""
     later = state.claims.get(meta.snapshot)
     if later is not None:
         return claims_from_json(later)
@@ -306,7 +306,7 @@ def claim_lines(claims: Sequence[Claim]) -> list[str]:
 
 @dataclass(frozen=True)
 class ClaimsNow:
-    """The claims of a dataset, each with what it can be known with now at most."""
+    """The claims of a dataset, each with the highest probability that it can be known with now."""
 
     dataset: str
     claims: tuple[ClaimStatus, ...]
@@ -326,7 +326,7 @@ def claims_of(name: str, *, settings: Settings) -> ClaimsNow:
 def set_claims(
     name: str, claims: Sequence[Claim], *, settings: Settings, registry: Registry
 ) -> ClaimsNow:
-    """Put these claims in the place of those in force, for every spend that is planned from now on.
+    """Replace the claims in force, for every spend planned from now on.
 
     The journal comes first. If the command dies before the store has them, nothing is spent on the
     population until it is repeated.
@@ -351,7 +351,7 @@ def set_claims(
 
 
 def known_lines(now: ClaimsNow) -> list[str]:
-    """A sentence for each claim, with how well it can be known now."""
+    """A sentence for each claim, with the probability that it can be known with now."""
     if not now.claims:
         return [f"There are no claims about {now.dataset}."]
     return [

@@ -93,7 +93,7 @@ def audit_model(
     else:
         network = _learnt(request.model, entry, reader)
     members = _records(sealed_table(registry, entry), domain, network)
-    # In the order of the file: halves of sorted records would be alike.
+    # In the order of the file: halves of sorted records would resemble each other.
     others = read_records(request.reference, domain, key=registry.key(), folder=registry.seals)
     table = table_from_columns(dict(enumerate(others.codes)), domain.sizes)
     reference = _records(table, domain, network)

@@ -1,4 +1,4 @@
-"""`qserver-worker restore`: the owner runs it on a restored store before anything is drawn.
+"""`qserver-worker restore`: the owner runs it on a restored store before any draw.
 
 Bring a restored store up to the journal, before anything can be drawn again.
 
@@ -83,7 +83,7 @@ class Recovered:
 
 @dataclass(frozen=True)
 class _Script:
-    """The steps to do, in the journal's order, and the facts of every snapshot in it.
+    """The steps in the journal's order, and the facts of every snapshot.
 
     A step that is a text is the id of a job that the store knows.
     """
@@ -105,7 +105,7 @@ class _Script:
         return sum(isinstance(step, Reserved) for step in self.steps)
 
     def meta(self, snapshot: str) -> DatasetMeta:
-        """The facts of a snapshot; StoreBehindError if the journal is too old to have them."""
+        """The facts of a snapshot; StoreBehindError if the journal is too old."""
         found = self.metas.get(snapshot)
         if found is None:
             raise StoreBehindError(
@@ -141,7 +141,7 @@ class Recovery:
         self._pause = pause
 
     def bring_up(self, population: str, journal: Journal) -> Recovered:
-        """Give the store everything that it lacks of the journal; may be repeated.
+        """Give the store everything of the journal that it lacks; may be repeated.
 
         Where the store has something else than the journal, all is given back anew.
 
@@ -214,7 +214,7 @@ class Recovery:
         )
 
     def put_back_log(self, journal: Journal) -> None:
-        """Give the store back the part of the audit log that the journal's charges name.
+        """Give the store the part of the audit log that the journal's charges name.
 
         All populations share one log: if there are several, do this for each of them first.
 
@@ -232,7 +232,7 @@ class Recovery:
         self._writer.audit.put_back(changes)
 
     def _script(self, population: str, journal: Journal) -> _Script:
-        """The steps to do, in the order of the journal."""
+        """The steps in the order of the journal."""
         store, steps = self._writer.owner, list[Record | str]()
         metas: dict[str, DatasetMeta] = {}
         for record in journal.records():
@@ -275,7 +275,7 @@ class Recovery:
         self._writer.await_durable()
 
     def _repeat_word(self, population: str, step: LaterWord, script: _Script) -> None:
-        """Tell the store what the owner said after the data were attached."""
+        """Tell the store the owner's later words."""
         owner = self._writer.owner
         match step:
             case DeclaredDisjoint():
@@ -314,7 +314,7 @@ class Recovery:
         self._writer.detach(meta.name, population=meta.population, snapshot=meta.snapshot)
 
     def _detach_again(self, script: _Script) -> None:
-        """Detach the datasets that their owner had detached; only their charges had to return."""
+        """Detach the datasets that were detached; only their charges had to return."""
         kept = {entry.snapshot for entry in self._registry.entries().values()}
         for step in script.steps:
             if isinstance(step, Attached) and step.snapshot not in kept:
@@ -357,7 +357,7 @@ def _meta_of(record: Attached) -> DatasetMeta | None:
 
 
 def _without_the_undone(steps: list[Record | str], settled: set[str]) -> list[Record | str]:
-    """The steps without the snapshots that never reached the store.
+    """The steps without snapshots that never reached the store.
 
     Attach and rotate write the journal first, so one that died half-way has left a line. A
     snapshot reached the store if the registry says so, if a job was charged on it, or if a snapshot
@@ -478,7 +478,7 @@ def restore(
 
 
 def _check_whole(registry: Registry, population: str) -> None:
-    """Return unless the journal alone says what is sealed of a dataset; JournalError."""
+    """Return unless the journal alone says which periods of a dataset are sealed; JournalError."""
     for entry in registry.entries().values():
         if entry.population == population and entry.grows:
             raise JournalError(
@@ -504,7 +504,7 @@ def _recovered_text(found: Recovered) -> str:
 
 def _listed(parts: Sequence[str]) -> str:
     more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-    # Whoever reads this has just run what the advice says.
+    # The reader has just run what the advice says.
     return "; ".join(part.removesuffix(ADVICE).rstrip(" .") for part in parts[:_SHOWN]) + more
 
 

@@ -1,4 +1,4 @@
-"""Rotate: put new data in a dataset's place. The old history is frozen and stays readable.
+"""Rotate: replace a dataset's data. The old history is frozen and stays readable.
 
 The order is journal, registry, store, under the population's lease. The store decides: its one
 script makes the new snapshot the dataset's. Until then the registry holds both snapshots, so a
@@ -54,7 +54,7 @@ from worker.spending.spend import Spender
 
 
 def cost_of(meta: DatasetMeta, stamp: Stamp) -> str:
-    """What a correction costs, in words: public facts alone. Retired periods are not taken."""
+    """The cost of a correction, in words, from public facts alone. Retired periods are not read."""
     share, limit = epsilon_text(stamp.spent_snapshot_nano), epsilon_text(stamp.budget.limit_nano)
     n_kept = (stamp.n_sealed or 0) - stamp.n_retired
     return (
@@ -67,7 +67,7 @@ def cost_of(meta: DatasetMeta, stamp: Stamp) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Correction:
-    """The records of all periods that are kept, as one part."""
+    """The records of all kept periods, as one part."""
 
     now: JournalledParts
     arrived: Arrived
@@ -163,7 +163,7 @@ def rotate(
     rotation = _Rotation(request, settings, registry, log)
     with ExitStack() as held:
         if rotation.old.growth is not None:
-            # Nothing is appended or retired meanwhile.
+            # No append or retirement runs meanwhile.
             entry = present_entry(request.name, settings, registry)
             held.enter_context(registry.parts(entry).appending())
         return _rotated(rotation, progress, pause, clock)
@@ -254,7 +254,7 @@ class _Rotation:
     def _read_correction(
         self, entry: RegistryEntry, stamp: Stamp, say: Callable[[str], None]
     ) -> None:
-        """Read all sealed periods anew, once the owner was told what that costs."""
+        """Read all sealed periods again, after telling the owner the cost."""
         cost, key = cost_of(self.old, stamp), self._registry.key()
         if not self._request.correct:
             raise ConfigError("correct", "be given where data arrive over time", hint=cost)
@@ -286,7 +286,7 @@ class _Rotation:
     def holding(
         self, pause: Callable[[float], None]
     ) -> AbstractContextManager[tuple[Lease, Spender]]:
-        """The population, held; BusyError when a worker holds it for too long."""
+        """The held population; BusyError if a worker holds it for too long."""
         return holding(
             self.old.population,
             self._journal,
@@ -298,7 +298,7 @@ class _Rotation:
         )
 
     def settle(self, lease: Lease, spender: Spender) -> None:
-        """Bring every charged job to its end, as its snapshot will not be served again.
+        """End every charged job, since its snapshot is not served again.
 
         Raises:
             StaleVersionError: somebody else rotated the dataset meanwhile.
@@ -315,12 +315,12 @@ class _Rotation:
         with self._journal.exclusive() as journal:
             self.new = replace(self.new, claims=claims_in_force(self.old, journal.state))
         self._check_facts()
-        # Nothing more is paid for on the old snapshot from here on.
+        # Nothing is paid on the old snapshot from here on.
         if not self._request.without_demand:
             self.new = replace(self.new, demand_of=demand_of(self.old, self._reader))
 
     def _check_facts(self) -> None:
-        """Raise StoreCorruptError if the facts that new data take over are not the journal's."""
+        """Raise StoreCorruptError if the facts for the new data differ from the journal's."""
         population, journal = self.old.population, self._journal
         books = Bookkeeper(self._reader, {population: journal}, self._log)
         try:
@@ -337,11 +337,11 @@ class _Rotation:
             )
 
     def commit(self, lease: Lease, progress: Callable[[str], None]) -> DatasetMeta:
-        """Journal, registry, store: in this order, each durable before the next."""
+        """Change journal, registry, store: in this order, each durable before the next."""
         if self._correction is None:
             return self._commit(lease, progress)
         before = self._registry.parts(self._registry.entry(self.old.name))
-        # Held before the journal names the snapshot, so nobody takes its parts for left ones.
+        # Held before the journal names the snapshot, so that nobody sweeps its parts.
         with self._registry.parts(self._entry).appending():
             found = self._commit(lease, progress)
         before.delete()

@@ -1,4 +1,4 @@
-"""Ask the owner when a new file holds what another population has already.
+"""Ask the owner when a new file holds another population's data.
 
 The same people under two populations would get two limits. Only the owner knows whether they are
 the same people, so an equal file is refused until the owner has said that they are not.
@@ -18,7 +18,7 @@ from worker.private.registry import Registry
 
 @dataclass(frozen=True)
 class NewData:
-    """What an owner says of the data that a command brings.
+    """The owner's words on the data that a command brings.
 
     Args:
         name: of the dataset.
@@ -37,7 +37,7 @@ class NewData:
 
 @dataclass(frozen=True)
 class SameData:
-    """A population that has the same data already.
+    """A population with the same data.
 
     Args:
         dataset: the dataset that has or had them.
@@ -58,7 +58,7 @@ def ask_for_other_people(
     other_people: bool,
     say: Callable[[str], None],
 ) -> tuple[str, ...]:
-    """The other populations with the same data, whose people are others by the owner's word.
+    """The other populations with the same data but, by the owner's word, other people.
 
     Use it within `Registry.comparing`, and write the new snapshot down in the same section.
 
@@ -98,7 +98,7 @@ def ask_for_other_people(
 
 @dataclass(frozen=True)
 class _Known:
-    """A file that was written down: a snapshot, or a part of one."""
+    """A file on record: a snapshot, or a part of one."""
 
     dataset: str
     snapshot: str
@@ -107,7 +107,7 @@ class _Known:
 
     @property
     def is_first_part(self) -> bool:
-        """Whether the snapshot's own line, which was written with it, tells what it holds."""
+        """Whether the snapshot's own line, written with it, tells its content."""
         return not self.details
 
 

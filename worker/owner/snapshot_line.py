@@ -23,7 +23,7 @@ DemandOf = tuple[tuple[str, int], ...]
 
 
 def demand_of(earlier: DatasetMeta, reader: Store) -> DemandOf:
-    """What a snapshot after this one begins with: its paid questions, and what it began with.
+    """The demand that the next snapshot begins with: paid questions, and its own first demand.
 
     The oldest are left out as soon as later ones are as many as count.
     """
@@ -36,7 +36,7 @@ def demand_of(earlier: DatasetMeta, reader: Store) -> DemandOf:
 
 
 def demand_of_dataset(name: str, *, population: str, domain: Domain, reader: Store) -> DemandOf:
-    """What a new dataset begins with if its owner names another one.
+    """The demand that a new dataset begins with if its owner names another one.
 
     Raises:
         NotFoundError: there is no such dataset.
@@ -49,7 +49,7 @@ def demand_of_dataset(name: str, *, population: str, domain: Domain, reader: Sto
 
 
 def plain_facts(meta: DatasetMeta) -> dict[str, str | int]:
-    """The facts that fix what a person can lose, in plain numbers: the books read no domain."""
+    """The facts that fix a person's possible loss, in plain numbers: the books read no domain."""
     facts: dict[str, str | int] = {
         "records_per_person": meta.records_per_person,
         "records_verified": int(meta.records_verified),
@@ -82,7 +82,7 @@ def attached_record(
     details: dict[str, str | int] = {
         **plain_facts(meta),
         "disjoint_from": " ".join(meta.disjoint_from),
-        # For a store that is restored from a backup and must be given them again.
+        # For a store that is restored from a backup and must get them again.
         "meta": meta.to_json(),
         "public_row": public_row(meta, snapshot),
         **snapshot.content.details(),

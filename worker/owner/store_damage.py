@@ -1,4 +1,4 @@
-"""Find the parts of a store that are not the journal's, and make the store forget a population.
+"""Find the parts of a store that differ from the journal, and make the store forget a population.
 
 A restore gives back what a store has forgotten. So what was changed in it is forgotten first, with
 all else that the journal can give back: then the whole is as it was, answer by answer.
@@ -29,7 +29,7 @@ from worker.spending.trail import Trail
 
 
 class Damage:
-    """What of one population's part of a store is not as its journal has it; reads only."""
+    """The differences between one population's part of a store and its journal; reads only."""
 
     def __init__(
         self, population: str, *, reader: Store, writer: SpendingStore, journal: Journal
@@ -44,7 +44,7 @@ class Damage:
         return [*self._of_facts(), *self._of_datasets(registry), *self._of_jobs()]
 
     def of_ledger(self) -> list[str]:
-        """What is wrong with the ledger's own figures, if there is or was one."""
+        """The faults of the ledger's own figures, if there is or was one."""
         fields: dict[Any, Any] = self._reader.client.hgetall(Keys(self._population).ledger)
         try:
             checked_fields(fields)
@@ -54,7 +54,7 @@ class Damage:
         return ["There is no ledger."] if is_listed and not fields else []
 
     def can_be_forgotten(self) -> bool:
-        """Whether the journal can give back all that the store has of its charges.
+        """Whether the journal can restore all that the store has of its charges.
 
         It cannot where older lines lack plans, where a charge was made in a crash and not written
         down, or where the store has charges that the journal lacks.
@@ -79,7 +79,7 @@ class Damage:
         return self._writer.reserved_jobs(self._population) <= known
 
     def everything(self) -> Forgotten:
-        """All that the journal can give back, by name."""
+        """All that the journal can restore, by name."""
         with self._journal.exclusive():
             state = self._journal.state
             return Forgotten(
@@ -108,7 +108,7 @@ class Damage:
             try:
                 meta = self._reader.meta(name)
                 is_there = (name, meta.snapshot) in snapshots
-                # Also what was paid for, and the weights of answers.
+                # Also paid questions, and the weights of answers.
                 self._reader.changes(meta, Cursor(), shown_only=False)
             except (NotFoundError, StoreCorruptError):
                 is_there = False
@@ -116,7 +116,7 @@ class Damage:
                 yield f"dataset {name}, its list, or its weights of answers"
 
     def _of_jobs(self) -> Iterator[str]:
-        """Charged jobs, which are kept for ever, and the models that they learnt."""
+        """Charged jobs, which are kept for ever, and their models."""
         for job in self._journal.state.released:
             try:
                 record = self._reader.own_job(job)
@@ -135,7 +135,7 @@ class Damage:
 
 
 def lost_texts(reader: Store, populations: list[str]) -> Iterator[str]:
-    """What was changed in the store and is in no journal: accounts, tokens, allowances."""
+    """Damaged parts of the store outside any journal: accounts, tokens, allowances."""
     hashes = [("account", ACCOUNTS), ("token", TOKENS)]
     hashes += [(f"allowance on {name} of", Keys(name).allowances) for name in populations]
     for words, key in hashes:

@@ -1,4 +1,4 @@
-"""`qserver-worker witness`: begin the witnesses of rollback, look at them, or accept a rollback."""
+"""`qserver-worker witness`: begin witnesses of rollback, check them, or accept a rollback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEGIN_HINT = "Give --witness FOLDER, or set QSERVER_WITNESS; the folder is on a
 
 @dataclass(frozen=True)
 class Witnessed:
-    """How a population's witness stands, in words."""
+    """The state of a population's witness, in words."""
 
     population: str
     ok: bool
@@ -27,7 +27,7 @@ class Witnessed:
 
 
 def see_to_witnesses(registry: Registry, *, accept: Sequence[str]) -> list[Witnessed]:
-    """Begin the witnesses that are not there, and check the others.
+    """Begin missing witnesses, and check the others.
 
     Args:
         accept: populations whose journal is right, by the owner's word, though the witness has
@@ -62,7 +62,7 @@ def _see_to(registry: Registry, population: str, *, accept: bool) -> Witnessed:
 
 
 def look_at_witness(journal: Journal, witness: Witness) -> Witnessed:
-    """Whether the witness agrees with the journal; within a section. It changes nothing."""
+    """Whether the witness agrees with the journal; within a section. Changes nothing."""
     name = str(journal.state.population)
     try:
         witness.check(journal.heads)
@@ -75,7 +75,7 @@ def look_at_witness(journal: Journal, witness: Witness) -> Witnessed:
 
 
 def begin_for_new_population(journal: Journal) -> None:
-    """Begin the witness of a population that has no dataset yet; within a section.
+    """Begin the witness of a population without a dataset yet; within a section.
 
     Raises:
         WitnessAwayError: the witness is required and cannot be made.

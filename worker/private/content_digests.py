@@ -31,7 +31,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, repr=False)
 class Content:
-    """What a private file holds, as keyed digests; '' where there is nothing to compare.
+    """Keyed digests of a private file's content; '' where nothing can be compared.
 
     Args:
         records: of the coded records in sorted order, so the order of the file does not matter,
@@ -45,12 +45,12 @@ class Content:
     file: str = ""
 
     def shared_with(self, other: Content) -> list[str]:
-        """What both hold, in words; empty if nothing is known to be the same."""
+        """The common content of both, in words; empty if none is known."""
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in _WORDS}
         return [_WORDS[name] for name, (one, two) in pairs.items() if one and one == two]
 
     def details(self) -> dict[str, str]:
-        """The digests by name, as the journal keeps them."""
+        """The digests by name, in the journal's form."""
         return {f"same_{name}": getattr(self, name) for name in _WORDS}
 
     @classmethod
@@ -70,7 +70,7 @@ def content_of(
     people: str,
     key: bytes,
 ) -> Content:
-    """The digests of what was read.
+    """The digests of the records that were read.
 
     Args:
         file: the one file that holds it, if it is one.
@@ -109,7 +109,7 @@ def records_digest(
 
 
 def digest_of(people: People, key: bytes) -> str:
-    """The digest of the persons who have a record; '' if nobody is known."""
+    """The digest of the persons with a record; '' if nobody is known."""
     return people_digest((name for name, _ in people.counts()), key)
 
 

@@ -1,4 +1,4 @@
-"""Part files: the kept records of periods that were sealed together, and whose they are.
+"""Part files: the kept records of periods sealed together, and their persons.
 
 A part never changes. Its fingerprint is keyed, covers its records in any order, and is chained with
 the part before, so that a part that was changed, moved or left out is noticed.
@@ -36,7 +36,7 @@ _SUFFIX, _NEW = ".part", ".new"
 
 @dataclass(frozen=True, repr=False)
 class Part:
-    """The kept records of the periods from `start` up to, not including, `stop`.
+    """The kept records of the periods from `start` up to, but not including, `stop`.
 
     Args:
         codes: per attribute, the code of each record, in sorted order.
@@ -54,7 +54,7 @@ class Part:
         return f"{self.start:07}-{self.stop:07}{_SUFFIX}"
 
     def fingerprint(self, domain: Domain, *, key: bytes, previous: str) -> str:
-        """Keyed hash of the records, in hexadecimal, chained with the part before.
+        """Keyed hash of the records, in hexadecimal, chained to the previous part.
 
         Args:
             previous: the fingerprint of the part before; '' for the first one.
@@ -96,7 +96,7 @@ def part_of(
 
 
 def rest_of(parts: Sequence[Part], *, axis: int, before: int, keep_people: bool) -> Part:
-    """The one part that stands for neighbouring ones whose records before a period are erased.
+    """One part for neighbouring ones whose records before a period are erased.
 
     Args:
         axis: the attribute of periods.
@@ -116,7 +116,7 @@ def rest_of(parts: Sequence[Part], *, axis: int, before: int, keep_people: bool)
 
 
 def who(person: str, key: bytes) -> bytes:
-    """The keyed digest by which a person is known in later parts."""
+    """The keyed digest of a person in later parts."""
     text = person.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, key=key, digest_size=_WHO_BYTES, person=b"qserver who").digest()
 
@@ -124,8 +124,7 @@ def who(person: str, key: bytes) -> bytes:
 def kept_so_far(
     parts: Iterable[Part], people: People | None, *, key: bytes, of_earlier_version: bool = False
 ) -> dict[str, int]:
-    """How many records of each of these people are in earlier parts; people without any are not
-    there.
+    """How many records each of these people has in earlier parts; only people with any.
 
     Args:
         of_earlier_version: whether parts may be of a version that called person 17 by another
@@ -133,7 +132,7 @@ def kept_so_far(
     """
     if people is None:
         return {}
-    # Appends alone come here: a worker that waits needs no readers of columns.
+    # Only appends come here: a waiting worker needs no readers of columns.
     from worker.coding.names import earlier_names
 
     sums = dict[bytes, int]()
@@ -188,7 +187,7 @@ class PartFolder:
             raise PrivateDataError(f"The part cannot be written: {exc.strerror}.") from exc
 
     def sweep(self, sealed: Sequence[Sealed], retired: Retired | None = None) -> list[str]:
-        """Delete the files that no line of the journal needs; within `appending`.
+        """Delete files that no line of the journal needs; within `appending`.
 
         These are the parts of appends that died before they were decided, and those that a
         retirement stands for.
@@ -209,7 +208,7 @@ class PartFolder:
         shutil.rmtree(self._folder)
 
     def read(self, sealed: Sequence[Sealed], retired: Retired | None = None) -> list[Part]:
-        """The sealed parts, in order; one part stands for those of which records are erased.
+        """The sealed parts in order; one part stands for those with erased records.
 
         Raises:
             PrivateDataError: one is missing, or is not what was sealed.
@@ -219,7 +218,7 @@ class PartFolder:
         for record in _kept(sealed, retired):
             part = self._read(record)
             start = record.start if isinstance(record, Sealed) else record.before
-            # What a retirement leaves is chained with the last part that it stands for.
+            # The rest after a retirement is chained with the last part that it stands for.
             previous = before.get(start if isinstance(record, Sealed) else record.stop, "")
             fingerprint = part.fingerprint(self._domain, key=self._key, previous=previous)
             if fingerprint != record.fingerprint_hex or (part.start, part.stop) != (
@@ -233,13 +232,13 @@ class PartFolder:
     def _read(self, record: Sealed | Retired) -> Part:
         try:
             return _part_of_bytes((self._folder / record.file).read_bytes())
-        except Exception as exc:  # what a damaged archive raises is not documented
+        except Exception as exc:  # the errors of a damaged archive are not documented
             raise PrivateDataError(f"Part {record.file} is missing or cannot be read.") from exc
 
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """A section in which no other command holds the folder, which is made on first use."""
+    """A section that holds the folder alone, made on first use."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -252,7 +251,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def sweep_folders(folder: Path, *, named: Callable[[], Container[str]]) -> None:
-    """Delete the part folders of snapshots that are not attached any more.
+    """Delete the part folders of detached snapshots.
 
     A rotation that died half-way leaves the one that it wrote, or the one that it replaced. A
     folder that a command holds stays.
@@ -270,7 +269,7 @@ def sweep_folders(folder: Path, *, named: Callable[[], Container[str]]) -> None:
 
 
 def _kept(sealed: Sequence[Sealed], retired: Retired | None) -> list[Sealed | Retired]:
-    """The lines whose files are needed: what a retirement leaves, and the parts after it."""
+    """The lines whose files are needed: the rest after a retirement, and later parts."""
     if retired is None:
         return list(sealed)
     return [retired, *(record for record in sealed if record.start >= retired.stop)]

@@ -1,4 +1,4 @@
-"""Whose each record is: every person once, and for each record a number."""
+"""The person of each record: every person once, and a number for each record."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class People:
         return People(self.texts, self.who[kept])
 
     def parts(self, most: int) -> Iterator[tuple[NDArray[np.intp], People]]:
-        """Places of records, and their persons, where no person's records are in two parts.
+        """Places of records, and their persons, split so that no person is in two parts.
 
         Args:
             most: most records of a part, unless one person has more.
@@ -69,12 +69,12 @@ class People:
         return np.bincount(self.who, minlength=len(self.texts))
 
     def is_named(self) -> NDArray[np.bool_]:
-        """Mask of the records that name a person."""
+        """Mask of the records with a named person."""
         named = pc.not_equal(self.texts, "").to_numpy(zero_copy_only=False)
         return np.asarray(named[self.who], dtype=np.bool_)
 
     def counts(self) -> Iterable[tuple[str, int]]:
-        """Every person with a record here, in the order of their texts, and how many."""
+        """Every person with a record, in the order of their texts, and the number of records."""
         n_records, order = self.n_records(), pc.sort_indices(self.texts)
         for start in range(0, len(order), WORKER.batch_records):
             part = order.slice(start, WORKER.batch_records)
@@ -83,7 +83,7 @@ class People:
 
 
 def other_type(sealed: str, now: str) -> Iterator[str]:
-    """A warning for the owner, if the column of persons holds something else than what is sealed.
+    """A warning for the owner, if the column of persons has another type than the sealed one.
 
     Args:
         sealed, now: what it holds, in words; '' where nobody knows.
@@ -97,7 +97,7 @@ def other_type(sealed: str, now: str) -> Iterator[str]:
 
 
 class GrowingPeople:
-    """The persons of records that come piece by piece: texts once in memory, numbers in a file.
+    """The persons of records that come in pieces: texts once in memory, numbers in a file.
 
     The file has no name from the start, so whatever stops the program leaves nothing behind.
 
@@ -116,22 +116,22 @@ class GrowingPeople:
         self._file.close()
 
     def add(self, texts: pa.Array) -> None:
-        """Take in the persons of further records; PrivateDataError if the disk is full."""
+        """Add the persons of further records; PrivateDataError if the disk is full."""
         self._waiting.append(texts)
         self._n_waiting += len(texts)
-        # All known persons are gone through for each merge, so these become rarer as they grow.
+        # Each merge goes through all known persons, so merges become rarer as they grow.
         if self._n_waiting >= max(WORKER.people_records, len(self._known) // 2):
             self._merge()
 
     def people(self) -> People:
-        """All of them."""
+        """All persons."""
         self._merge()
         self._file.flush()
         self._file.seek(0)
         return People(self._known, np.fromfile(self._file, dtype=np.int32))
 
     def _merge(self) -> None:
-        """Number the persons who wait: known ones as they are, new ones after them."""
+        """Number the waiting persons: known ones keep their numbers, new ones follow."""
         if not self._n_waiting:
             return
         found = People.of(self._waiting)

@@ -1,4 +1,4 @@
-"""The present content of what is attached.
+"""The present content of attached datasets.
 
 Private data that arrive over time: sealed periods in memory, each filled up to its capacity.
 
@@ -62,7 +62,7 @@ class GrowingTable:
         self._begin(0)
 
     def _begin(self, first: int) -> None:
-        """Hold no data yet; those to come begin with the period `first`."""
+        """Start without data; those to come begin with the period `first`."""
         self._first = first
         self._n_fillers: list[int] = []
         self._table = table_from_columns(
@@ -71,11 +71,11 @@ class GrowingTable:
 
     @property
     def n_sealed(self) -> int:
-        """The first periods whose data are in memory or erased."""
+        """The number of first periods whose data are in memory or erased."""
         return self._first + len(self._n_fillers)
 
     def follow(self, sealed: Sequence[Sealed], retired: Retired | None = None) -> bool:
-        """Read the parts that were sealed since, and forget what is retired; whether any was.
+        """Read newly sealed parts, and forget retired ones; returns whether any was.
 
         Raises:
             PrivateDataError: a part is missing, or is not what was sealed.
@@ -91,7 +91,7 @@ class GrowingTable:
         return True
 
     def holds(self, query: LinearQuery) -> bool:
-        """Whether all periods that a query is about are in memory; public."""
+        """Whether all periods of a query are in memory; public."""
         runs = periods_of(query, self._axis)
         return all(self._first <= run.start and run.stop <= self.n_sealed for run in runs)
 
@@ -145,7 +145,7 @@ class GrowingTable:
         return table
 
     def _take_in(self, part: Part) -> None:
-        """Add the periods of a part; MeasurementError if one has more records than its capacity."""
+        """Add the periods of a part; MeasurementError if one exceeds its capacity."""
         order = np.argsort(part.codes[self._axis], kind="stable")
         begins = np.searchsorted(
             part.codes[self._axis][order], np.arange(part.start, part.stop + 1)
@@ -188,7 +188,7 @@ def sealed_table(registry: Registry, entry: RegistryEntry) -> RecordTable:
 
 
 def table_on_spark(entry: RegistryEntry) -> SparkTable | None:
-    """The codes of an attached snapshot on Spark, which is not opened yet; None for others."""
+    """The codes of an attached snapshot on Spark, not opened yet; None for others."""
     if entry.spark is None:
         return None
     from worker.private.spark.tables import SparkTable
@@ -198,7 +198,7 @@ def table_on_spark(entry: RegistryEntry) -> SparkTable | None:
 
 
 def check_spark(registry: Registry, entry: RegistryEntry) -> None:
-    """Return if the codes of a snapshot on Spark have the fingerprint that was attached.
+    """Return if a snapshot's codes on Spark have the attached fingerprint.
 
     Raises:
         PrivateDataError: they have not, or Spark cannot be reached.
@@ -218,7 +218,7 @@ def check_spark(registry: Registry, entry: RegistryEntry) -> None:
 
 
 def seal_entry(registry: Registry, entry: RegistryEntry) -> None:
-    """Seal what an earlier version attached, which read its file at each start.
+    """Seal a snapshot of an earlier version, which read its file at each start.
 
     Raises:
         PrivateDataError: the file cannot be read, or is not what was attached.
@@ -231,7 +231,7 @@ def seal_entry(registry: Registry, entry: RegistryEntry) -> None:
 
 
 def content_now(registry: Registry, entry: RegistryEntry) -> Content | None:
-    """What an earlier version's file holds; None if it cannot be known any more."""
+    """The content of an earlier version's file; None if it can no longer be known."""
     if entry.content is not None:
         return Content.of_details(entry.content)
     if entry.sealed or entry.grows:
@@ -243,8 +243,8 @@ def content_now(registry: Registry, entry: RegistryEntry) -> Content | None:
 
 
 def _still_as_attached(registry: Registry, entry: RegistryEntry) -> Snapshot:
-    """The content of the file of a snapshot that has no seal yet."""
-    # What reads files loads long, and a worker reads seals.
+    """The content of the file of a snapshot without a seal."""
+    # Readers of files load slowly, and a worker reads seals.
     from worker.private.snapshot import read_snapshot
 
     found = read_snapshot(
@@ -260,7 +260,7 @@ def _still_as_attached(registry: Registry, entry: RegistryEntry) -> Snapshot:
 
 
 def sweep_parts(registry: Registry, entry: RegistryEntry, journal: Journal) -> None:
-    """Delete the part files that no line of the journal names.
+    """Delete part files that no line of the journal names.
 
     Their append died before it was decided. Nothing is done while an append is under way.
     """
@@ -292,7 +292,7 @@ def follow_parts(table: GrowingTable, snapshot: str, journal: Journal) -> None:
     try:
         table.follow(sealed, retired)
     except PrivateDataError:
-        # Nothing is held here, so files may have been retired while they were read.
+        # No lock is held here, so files may have been retired while they were read.
         if (now := _parts_now(snapshot, journal)) == (sealed, retired):
             raise
         table.follow(*now)
@@ -316,7 +316,7 @@ def read_where_it_stays(
     empty: bool,
     as_it_is: bool,
 ) -> Snapshot:
-    """A snapshot of a source; arguments and errors as `read_snapshot`.
+    """A snapshot of a source that stays there; arguments and errors as `read_snapshot`.
 
     Args:
         place: where on Spark the codes stay and are counted; None for the worker's folder.

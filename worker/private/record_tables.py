@@ -58,11 +58,11 @@ class RemoteTables(Tables, Protocol):
 
     @property
     def slot_s(self) -> float:
-        """Seconds that the count of one row or table is given; declared by the owner, public."""
+        """Seconds for the count of one row or table; declared by the owner, public."""
         ...
 
     def ready(self) -> None:
-        """Return if it can count now. Called before a charge; UnanswerableError."""
+        """Return if counting is possible now. Called before a charge; UnanswerableError."""
         ...
 
 

@@ -32,7 +32,7 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class RegistryEntry:
-    """One attached snapshot: where its data came from, and the fingerprint of its seal.
+    """One attached snapshot: the source of its data, and the fingerprint of its seal.
 
     Args:
         data: path or address of the source, without secrets; '' where data arrive over time, in
@@ -74,7 +74,7 @@ class RegistryEntry:
 
     @property
     def person_rule(self) -> PersonRule | None:
-        """The rule for the records of one person; None keeps all."""
+        """The rule for records of one person; None keeps all."""
         if not self.person_column:
             return None
         by_period = None if self.by_period is None else read(PeriodRule, self.by_period)
@@ -130,7 +130,7 @@ class Registry:
         return CheckpointFolder(self.folder / "plans", key)
 
     def mark(self) -> tuple[int, int] | None:
-        """A mark that differs after each change of the attached datasets."""
+        """A mark that changes with each change of the attached datasets."""
         try:
             found = (self.folder / "datasets.json").stat()
         except FileNotFoundError:
@@ -147,18 +147,18 @@ class Registry:
             self._sweep_seals(entries)
 
     def _sweep_seals(self, entries: Mapping[str, RegistryEntry]) -> None:
-        """Delete the seals of what is not attached any more: they are copies of private data."""
+        """Delete the seals of detached snapshots: they are copies of private data."""
         named = {self.seal_path(entry) for entry in entries.values()}
         for path in self.seals.iterdir():
             if path not in named:
                 path.unlink(missing_ok=True)
 
     def still(self) -> contextlib.AbstractContextManager[None]:
-        """Keep other commands from changing what is attached and its seals."""
+        """Keep other commands from changing the attached datasets and their seals."""
         return self._locked("datasets.lock")
 
     def comparing(self) -> contextlib.AbstractContextManager[None]:
-        """Keep other commands from writing down a new snapshot while files are compared."""
+        """Keep other commands from writing down a new snapshot during a comparison."""
         return self._locked("content.lock")
 
     @contextlib.contextmanager
@@ -182,14 +182,14 @@ class Registry:
         return {name: RegistryEntry(**fields) for name, fields in found.items()}
 
     def entry(self, name: str) -> RegistryEntry:
-        """One attached dataset; NotFoundError if there is none of this name."""
+        """One attached dataset; NotFoundError for an unknown name."""
         found = self.entries().get(name)
         if found is None:
             raise NotFoundError("attached dataset", name)
         return found
 
     def by_snapshot(self, entry: RegistryEntry) -> RegistryEntry:
-        """The entry of the same snapshot as it is now; NotFoundError if it is detached."""
+        """The present entry of the same snapshot; NotFoundError if detached."""
         for found in self.entries().values():
             if found.snapshot == entry.snapshot:
                 return found
@@ -209,7 +209,7 @@ class Registry:
             entries[f"{entry.name}/{entry.snapshot}"] = entry
 
     def put_seal(self, entry: RegistryEntry, seal: NewSeal) -> None:
-        """Keep the seal of a snapshot that an earlier version attached, if it is still attached.
+        """Keep the seal of a snapshot of an earlier version, if still attached.
 
         Args:
             entry: as it is from now on.
@@ -223,12 +223,12 @@ class Registry:
 
     def _keep(self, entry: RegistryEntry, seal: NewSeal | None) -> None:
         if seal is not None:
-            # One that died before it was registered; the snapshot may be the same.
+            # One that died before its registration; the snapshot may be the same.
             self.seal_path(entry).unlink(missing_ok=True)
             seal.keep_as(self.seal_path(entry))
 
     def seal_path(self, entry: RegistryEntry) -> Path:
-        """Where the seal of a snapshot is."""
+        """The path of a snapshot's seal."""
         return self.seals / (entry.snapshot + SUFFIX)
 
     def settle(self, name: str, *, snapshot: str) -> None:
@@ -256,20 +256,20 @@ class Registry:
         return PartFolder(folder, domain_from_document(entry.domain), key=self.key())
 
     def sweep_parts(self) -> None:
-        """Delete the parts of snapshots that are not attached any more."""
+        """Delete the parts of detached snapshots."""
         sweep_folders(
             self.folder / "parts",
             named=lambda: {entry.snapshot for entry in self.entries().values()},
         )
 
     def populations(self) -> list[str]:
-        """Every population that has a journal here, also those without a dataset now."""
+        """Every population with a journal here, also those without a dataset now."""
         found = self.journals.glob("*.journal")
         # An attach that died at once may have left an empty file.
         return sorted(path.stem for path in found if path.stat().st_size)
 
     def has_journal(self, population: str) -> bool:
-        """Whether there is a file for the population's journal, sound or not."""
+        """Whether the population has a journal file, sound or not."""
         return self._journal_path(population).exists()
 
     def journal(self, population: str, *, create: bool) -> Journal:

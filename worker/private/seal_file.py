@@ -35,7 +35,7 @@ _WORD_BITS = 64
 
 
 class PackedRows:
-    """Records as rows of 64-bit words, which sort as the records do with the last attribute first.
+    """Records as rows of 64-bit words, which sort like records with the last attribute first.
 
     Args:
         folder: on the disk where the seal will be.
@@ -59,7 +59,7 @@ class PackedRows:
         self._file.close()
 
     def add(self, codes: Sequence[NDArray[Any]]) -> None:
-        """Take in the records of a batch; PrivateDataError if the disk is full."""
+        """Add the records of a batch; PrivateDataError if the disk is full."""
         rows = np.zeros((len(codes[0]), self._n_words), dtype=np.uint64)
         for column, place in zip(codes, self._places, strict=True):
             rows[:, place.word] |= column.astype(np.uint64) << np.uint64(place.shift)
@@ -70,13 +70,13 @@ class PackedRows:
         self.n += len(rows)
 
     def flag(self, kept: NDArray[np.bool_]) -> None:
-        """Mark the records that stay; it does not change how they sort but among equals."""
+        """Mark the records to keep; the mark only orders equal records."""
         rows = self._all()
         for part in _parts(self.n):
             rows[part, -1] |= kept[part].astype(rows.dtype)
 
     def is_flagged(self, part: slice) -> NDArray[np.bool_]:
-        """Mask of the records of a part that stay."""
+        """Mask of the marked records of a part."""
         return np.asarray(self._all()[part, -1] & self._dtype.type(1), dtype=np.bool_)
 
     def sort(self) -> None:
@@ -93,7 +93,7 @@ class PackedRows:
         return np.concatenate(whole)
 
     def at(self, places: NDArray[np.intp]) -> list[NDArray[Any]]:
-        """The codes of some records, per attribute in their smallest type; not all rows in memory.
+        """The codes of some records, per attribute in their smallest type; not all in memory.
 
         Args:
             places: in ascending order.
@@ -107,7 +107,7 @@ class PackedRows:
         return [self._codes(rows, axis) for axis in range(len(self._sizes))]
 
     def pieces(self, axis: int, *, flagged: bool = False) -> Iterator[NDArray[Any]]:
-        """The codes of an attribute, piece by piece; of all records or of those that stay."""
+        """The codes of an attribute, piece by piece; of all records or of the marked ones."""
         rows = self._all()
         for part in _parts(self.n):
             codes = self._codes(rows[part], axis)
@@ -171,7 +171,7 @@ def _parts(n: int) -> Iterator[slice]:
 
 
 def half_of_memory() -> int:
-    """Bytes that codes may take in memory; beyond, they are mapped."""
+    """Bytes that codes may take in memory; above, they are mapped."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
@@ -182,7 +182,7 @@ SUFFIX = ".seal"
 
 
 class NewSeal:
-    """A seal that has no name yet, and that is gone with this object unless it is given one.
+    """A seal without a name, which disappears with this object unless it gets one.
 
     Args:
         file: its file, whole.
@@ -194,11 +194,11 @@ class NewSeal:
         weakref.finalize(self, file.close)
 
     def table(self) -> RecordTable:
-        """The records in it, mapped."""
+        """Its records, mapped."""
         return _table(self._file, self._sizes, self._n, memory_bytes=0)
 
     def keep_as(self, path: Path) -> None:
-        """Give it its name; durable, and whole or not there at any moment.
+        """Give the seal its name; durable, and at any moment whole or absent.
 
         Raises:
             PrivateDataError: the disk does not take it.
@@ -221,7 +221,7 @@ class NewSeal:
             os.close(files)
 
     def _copy(self, path: Path) -> None:
-        """For a disk that knows no files without a name."""
+        """Copy the seal, on a disk that knows no files without a name."""
         new = path.with_suffix(".new")
         self._file.seek(0)
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -311,7 +311,7 @@ def _pieces(codes: NDArray[Any]) -> Iterator[NDArray[Any]]:
 
 
 def _ends(sizes: Sequence[int], n: int) -> list[int]:
-    """Where the head ends, and each column with what fills it up."""
+    """The end of the head, and each column with its padding."""
     ends = [_HEAD_BYTES]
     for size in sizes:
         end = ends[-1] + n * np.dtype(code_dtype(size)).itemsize

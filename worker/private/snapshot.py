@@ -79,13 +79,13 @@ class Records:
     tally: Tally
 
     def where(self, kept: NDArray[np.bool_]) -> Records:
-        """The records of a mask."""
+        """The records in a mask."""
         people = None if self.people is None else self.people.where(kept)
         return Records(tuple(c[kept] for c in self.codes), people, self.content, self.tally)
 
 
 def _unsaid(_line: str) -> None:
-    """For a read that nobody watches."""
+    """The report of a read that nobody watches."""
 
 
 def read_snapshot(
@@ -99,7 +99,7 @@ def read_snapshot(
     empty: bool = True,
     as_it_is: bool = True,
 ) -> Snapshot:
-    """Read a source into codes under the domain's rules, with at most k records of each person.
+    """Read a source into codes by the domain's rules, with at most k records of each person.
 
     Args:
         folder: where the files without names are that hold the codes; on the disk of the seals.
@@ -140,7 +140,7 @@ class _Sealing:
         read: _Read,
         say: Callable[[str], None],
     ) -> Snapshot:
-        """Leave out what is too much of a person, sort, and seal."""
+        """Drop a person's excess records, sort, and seal."""
         rows, domain = self._rows, self._domain
         # What Arrow keeps for further batches is room for the rows, which are in memory now.
         pa.default_memory_pool().release_unused()
@@ -192,7 +192,7 @@ class _Sealing:
 def empty_snapshot(
     domain: Domain, *, content: Content, key: bytes, person_type: str = ""
 ) -> Snapshot:
-    """A snapshot without any records yet: they arrive in parts.
+    """A snapshot without records yet: they arrive in parts.
 
     Args:
         content: what the file of its first part holds.
@@ -238,7 +238,7 @@ def read_records(
 
 
 def _spool(batches: Iterable[CodedBatch], rows: PackedRows, people: GrowingPeople) -> None:
-    """Put the codes of all batches and the person of each record where they wait."""
+    """Write the codes of all batches and the person of each record to their waiting place."""
     for batch in batches:
         rows.add(batch.codes)
         if batch.people is not None:
@@ -247,7 +247,7 @@ def _spool(batches: Iterable[CodedBatch], rows: PackedRows, people: GrowingPeopl
 
 @dataclass(frozen=True)
 class _Read:
-    """An open source, and what codes it."""
+    """An open source, and its coder."""
 
     source: Source
     coded: Callable[[pa.RecordBatch], CodedBatch]

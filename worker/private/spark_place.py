@@ -1,4 +1,4 @@
-"""Where the codes of a dataset are on Spark, and what is declared of its counts."""
+"""Where a dataset's codes are on Spark, and what its owner declared of counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATTERN = "*?[]{}\\"
 
 @dataclass(frozen=True)
 class SparkPlace:
-    """What fixes how a dataset is counted on Spark; without secrets.
+    """The facts that fix how a dataset is counted on Spark; without secrets.
 
     Args:
         folder: the owner's folder for codes, as Spark names it, such as `s3a://BUCKET/codes`.
@@ -81,14 +81,14 @@ class SparkCodes:
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> SparkCodes:
-        """What `to_plain` wrote."""
+        """The place that `to_plain` wrote."""
         place = SparkPlace(plain["folder"], plain["slot_s"])
         rest = {name: plain[name] for name in ("source", "name", "salt", "check")}
         return cls(options=tuple(plain["options"]), place=place, **rest)
 
 
 def place_of(folder: str, slot_s: float | None) -> SparkPlace | None:
-    """What an owner typed; None where the codes stay on this machine.
+    """The owner's typed place; None if the codes stay on this machine.
 
     Raises:
         ConfigError: one is given without the other.

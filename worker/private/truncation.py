@@ -42,7 +42,7 @@ def beyond(
     person: Callable[[int], str],
     key: bytes,
 ) -> Iterator[int]:
-    """The records that find no place in their group, by their keyed digests.
+    """The records without a place in their group, by their keyed digests.
 
     A bounded number of records is looked at in full at a time.
 
@@ -84,7 +84,7 @@ def ranked(person: str, texts: Sequence[bytes], key: bytes) -> list[int]:
     for at, text in enumerate(texts):
         number = seen.get(text, 0)
         seen[text] = number + 1
-        digest = of_person.copy()  # half the time of a new one
+        digest = of_person.copy()  # half the time of a new digest
         digest.update(text + number.to_bytes(8, "big"))
         digests.append((digest.digest(), at))
     return [at for _, at in sorted(digests)]
@@ -95,7 +95,7 @@ NOBODY: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class PeriodRule:
-    """Most records that are kept of one person.
+    """A rule for the records of one person: the most to keep in a period and in all.
 
     Args:
         axis: the period attribute.
@@ -116,7 +116,7 @@ class PeriodRule:
 
 @dataclass(frozen=True, repr=False)
 class Kept:
-    """Which records are kept. All of this is private.
+    """The kept records. All of this is private.
 
     Args:
         mask: of the records.
@@ -131,7 +131,7 @@ class Kept:
 
     @classmethod
     def together(cls, parts: Sequence[Kept], mask: NDArray[np.bool_]) -> Kept:
-        """What was found of different persons; `mask`: of the records of all of them."""
+        """The findings on different persons together; `mask` of all their records."""
         return cls(
             mask,
             n_over_period=sum(part.n_over_period for part in parts),
@@ -140,12 +140,12 @@ class Kept:
         )
 
     def lines(self, rule: PeriodRule) -> list[str]:
-        """What was left out, in words for the owner alone."""
+        """The left-out records, in words for the owner alone."""
         kept = f"kept {int(self.mask.sum()):,} of {len(self.mask):,} records"
         return [f"private, for you alone: {'; '.join([kept, *self.reasons(rule)])}"]
 
     def reasons(self, rule: PeriodRule) -> list[str]:
-        """How many were left out for which reason, in words; empty if none was."""
+        """The number of left-out records for each reason, in words; empty if none."""
         found = [
             (self.n_over_period, f"were more than {rule.most} of a person in a period"),
             (self.n_over_all, f"were more than {rule.in_all} of a person in all"),
@@ -162,7 +162,7 @@ def kept_by_period(
     key: bytes,
     earlier: Mapping[str, int] = NOBODY,
 ) -> Kept:
-    """The records to keep of one or more periods that follow what was kept earlier.
+    """The records to keep of one or more periods, after the earlier kept ones.
 
     Args:
         people: the person of each record; '' is unknown, and such a record is never kept.
@@ -200,7 +200,7 @@ def _places(
     before: NDArray[np.int64],
     in_all: int | None,
 ) -> NDArray[np.int64]:
-    """How many records of each group are kept: what k leaves of `within` once earlier ones are."""
+    """The number of kept records of each group: k's room in `within` after earlier ones."""
     if in_all is None or not len(who):
         return within
     sums = np.cumsum(within)
@@ -251,7 +251,7 @@ def _first(
 
 @dataclass(frozen=True)
 class PersonRule:
-    """At most `most` records of one person are kept.
+    """A rule: at most `most` records of one person are kept.
 
     Args:
         column: the column of the private file that names the person. It is no attribute.

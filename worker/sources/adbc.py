@@ -20,7 +20,7 @@ _EXTRA = "Install it: pip install 'qserver[{extra}]'"
 
 
 class AdbcQuery:
-    """A table or query of an open connection, read as the driver gives it.
+    """A table or query of an open connection, read in the driver's types.
 
     SQL differs between databases, so the owner's query is sent as it is written, and `table` as
     part of `SELECT * FROM table`.
@@ -37,7 +37,7 @@ class AdbcQuery:
         self.columns = named([Column(f.name, type_name(f.type)) for f in self._reader.schema])
 
     def n_rows(self) -> int | None:
-        """What the driver says, if it says anything."""
+        """The driver's number of rows, if it states one."""
         found = int(self._cursor.rowcount)
         return found if found >= 0 else None
 
@@ -48,7 +48,7 @@ class AdbcQuery:
 
 
 def batches_of(reader: pa.RecordBatchReader, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The batches of a reader, with these columns alone; PrivateDataError where it breaks off."""
+    """The batches of a reader, of these columns alone; PrivateDataError if it breaks off."""
     while True:
         with no_values_in_errors(_NAME, words):
             batch = next(reader, None)
@@ -104,7 +104,7 @@ def driver_module(name: str, *, extra: str) -> Any:
 
 
 def _driver(name: str) -> str:
-    """The library of a driver package, or the name itself, for the manager's own look-up."""
+    """The library of a driver package, or the name itself for the manager's look-up."""
     module = f"adbc_driver_{name}"
     if not name.isidentifier():
         raise ConfigError("source", "be adbc:DRIVER, such as adbc:snowflake", name)
@@ -114,7 +114,7 @@ def _driver(name: str) -> str:
 
 
 def words(error: Exception) -> str:
-    """What went wrong, by the code of the database, without its message."""
+    """The database's code of a fault, without its message."""
     state = str(getattr(error, "sqlstate", None) or "")
     for start, text in _STATES.items():
         if state.startswith(start):
@@ -133,7 +133,7 @@ def words(error: Exception) -> str:
     return f"cannot be read to its end ({status or type(error).__name__})."
 
 
-# Where there is no code: before the connection stands, and in the middle of a read.
+# Without a code: before the connection stands, and in the middle of a read.
 _TEXTS = {
     "authentication failed": "refuses the user or the password",
     "no password": "refuses the user or the password",

@@ -1,4 +1,4 @@
-"""What the owner typed to say where data lie, checked before anything is opened.
+"""The owner's typed place of data, checked before anything is opened.
 
 Several commands have its arguments. Secrets come by reference. What an owner types is seen in the
 list of processes, in the shell's history and in the worker's folder. So it holds `{env:NAME}` or
@@ -23,13 +23,13 @@ _HINT = "Write {env:NAME} or {file:PATH} in its place, so that it is in no list 
 
 
 def check_option(name: str, value: str) -> None:
-    """Return if an option holds no secret itself; ConfigError."""
+    """Return if an option contains no secret itself; ConfigError."""
     if _SECRET.search(name) and value and not _REFERENCE.fullmatch(value):
         raise ConfigError("option", f"name {name} by a reference", hint=_HINT)
 
 
 def check_address(text: str) -> None:
-    """Return if an address holds no secret itself; ConfigError, which does not repeat it."""
+    """Return if an address contains no secret itself; ConfigError, which does not repeat it."""
     try:
         found = urlsplit(text)
     except ValueError:
@@ -99,7 +99,7 @@ _KNOWN = (
 
 @dataclass(frozen=True)
 class Address:
-    """Where data lie. It holds references to secrets, and no secret.
+    """The place of data. It holds references to secrets, and no secret.
 
     Args:
         text: a path, `sqlite:///PATH`, `duckdb:///PATH`, `postgresql://...`, `s3://...`,
@@ -142,7 +142,7 @@ class Address:
 
     @property
     def kind(self) -> Kind:
-        """Which kind of source it is."""
+        """The kind of source."""
         found = _SCHEME.fullmatch(self.text)
         if found is None or Path(self.text).exists():
             return "path"
@@ -171,16 +171,16 @@ class Address:
 
     @property
     def holds_all_periods(self) -> bool:
-        """Whether it goes on holding earlier records, as a table does and a delivered file not."""
+        """Whether the source keeps earlier records, as a table does, unlike a delivered file."""
         return self.kind in _DATABASES or self.kind == "s3" or self.path.is_dir()
 
     @property
     def shown(self) -> str:
-        """What is written down of it: a whole path, or the address with its references."""
+        """The written form: a whole path, or the address with its references."""
         return str(self.path.resolve()) if self.kind == "path" else self.text
 
 
 def address_of(arguments: argparse.Namespace) -> Address:
-    """The address that was typed; ConfigError if it is none."""
+    """The typed address; ConfigError if it is none."""
     text = arguments.source or arguments.data
     return Address(text, arguments.table, arguments.query, tuple(arguments.option))

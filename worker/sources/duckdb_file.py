@@ -47,7 +47,7 @@ class DuckdbTable:
         self._is_simple = {c.name: bool(_SIMPLE.fullmatch(c.type)) for c in self.columns}
 
     def n_rows(self) -> int | None:
-        """Counted for a table; a query would have to be run for that."""
+        """The count of a table; None for a query, which would have to run."""
         if self._address.query:
             return None
         with no_values_in_errors(_NAME, _words):
@@ -79,7 +79,7 @@ class DuckdbTable:
 
 @contextmanager
 def open_duckdb(address: Address) -> Iterator[DuckdbTable]:
-    """An open file, which is only read; nothing is loaded or fetched for it.
+    """A file opened for reading; nothing is loaded or fetched for it.
 
     Raises:
         PrivateDataError: it is not there, another program writes to it, or has no such table.
@@ -101,7 +101,7 @@ def open_duckdb(address: Address) -> Iterator[DuckdbTable]:
 
 
 def _words_of_sql(error: Exception) -> str:
-    """Before a row is read, DuckDB's first line is about the SQL alone."""
+    """DuckDB's first line, which before any row is about the SQL alone."""
     if isinstance(error, duckdb.ParserException | duckdb.BinderException | duckdb.CatalogException):
         return f"does not take the table or query: {str(error).splitlines()[0]}"
     return _words(error)

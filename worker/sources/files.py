@@ -37,7 +37,7 @@ _LINE = re.compile(r"Line: ([0-9]+)")
 
 
 def is_csv_name(name: str) -> bool:
-    """Whether a name is that of a CSV or TSV file, perhaps a packed one."""
+    """Whether a name is that of a CSV or TSV file, perhaps compressed."""
     return _ending(name) in _ENDINGS
 
 
@@ -84,7 +84,7 @@ class CsvFile:
         self.columns = named([Column(name) for name in self._header.names])
 
     def n_rows(self) -> int | None:
-        """By the length of the first lines; None for a packed file."""
+        """An estimate by the length of the first lines; None for a compressed file."""
         if self._packed:
             return None
         with self._path.open("rb") as file:
@@ -121,7 +121,7 @@ class CsvFile:
                 )
 
     def _n_held(self) -> int:
-        """How many records Arrow finds in the file: quick, and of its own mind about odd quotes."""
+        """Arrow's number of records in the file: quick, but with its own view of odd quotes."""
         n_odd = 0
 
         def odd(_row: object) -> str:
@@ -153,7 +153,7 @@ class CsvFile:
                 return -1
 
     def _n_held_exactly(self) -> int:
-        """The same by a parser that takes longer and quotes as DuckDB does."""
+        """The same by a slower parser that quotes as DuckDB does."""
         with self._unpacked() as stream:
             text = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="")
             rows = csv.reader(text, delimiter=self._delimiter, skipinitialspace=True)
@@ -166,13 +166,13 @@ class CsvFile:
             yield pa.input_stream(file, compression=self._packed)
 
     def mark(self) -> tuple[int, int]:
-        """What changes with the file: its length and when it was written."""
+        """What changes with the file: its length and its time of writing."""
         with no_values_in_errors(self._name, _words):
             found = self._path.stat()
             return found.st_size, found.st_mtime_ns
 
     def _head(self) -> str:
-        """The first lines; bytes that are no UTF-8 as they are, as they may be a record's."""
+        """The first lines; bytes outside UTF-8 stay, as they may be a record's."""
         with no_values_in_errors(self._name, _words), self._unpacked() as stream:
             head = stream.read(WORKER.csv_line_bytes)
         # A text of another width has zeros beside its first letters, or a mark in front.
@@ -200,7 +200,7 @@ class CsvFile:
 
     @property
     def advice(self) -> str:
-        """Where the names of its columns stand."""
+        """Where the column names stand."""
         at = f"The header of {self._name} is line {self._header.n_lines:,}"
         if self._header.names[0].startswith("#"):
             return f"{at}. Delete comment lines before the header."
@@ -217,7 +217,7 @@ class CsvFile:
         )
 
     def _otherwise_ended(self) -> int:
-        """The first line that ends otherwise than the first one; 0 for none."""
+        """The first line with another line end than the first one; 0 for none."""
         ends: bytes | None = None
         with self._unpacked() as stream:
             for n, line in enumerate(io.BufferedReader(stream), start=1):
@@ -265,13 +265,13 @@ def _reading_alone(number: int) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _unquoted_line(head: str) -> str:
-    """The first line that is not blank, without what is in quotes."""
+    """The first line that is not blank, without quoted parts."""
     lines = _QUOTED.sub("", head).splitlines()
     return next((line for line in lines if line.strip()), "")
 
 
 def _words(error: Exception) -> str:
-    """How reading failed; with the line where DuckDB tells it."""
+    """How reading failed; with the line if DuckDB tells it."""
     text = str(error)
     found = _LINE.search(text)
     line = f" at line {int(found[1]):,}" if found else ""
@@ -295,7 +295,7 @@ _WHOLE = re.compile(r"-?[0-9]+")
 
 
 def data_files(paths: Iterable[str], base: str, *, name: str) -> list[str]:
-    """The files that hold data, in the order of their names.
+    """The data files, in the order of their names.
 
     Left out are files of other endings, and what other programs write beside their data: files and
     folders that begin with `_` or `.`.
@@ -320,7 +320,7 @@ def data_files(paths: Iterable[str], base: str, *, name: str) -> list[str]:
 
 
 def folder_values(path: str, base: str) -> dict[str, str]:
-    """The columns that folders named `KEY=VALUE` between a base and a file give."""
+    """The columns of folders named `KEY=VALUE` between a base and a file."""
     pairs = (part.partition("=") for part in PurePath(path).relative_to(base).parts[:-1])
     return {unquote(key): unquote(value) for key, sign, value in pairs if key and sign}
 
@@ -345,7 +345,7 @@ class CsvFolder:
         self._marks = self._seen()
 
     def n_rows(self) -> int | None:
-        """By the first lines of each; None with a packed file."""
+        """The sum of each file's estimate; None with a compressed file."""
         found = [file.n_rows() for file in self._files]
         known = [n for n in found if n is not None]
         return sum(known) if len(known) == len(found) else None
@@ -353,7 +353,7 @@ class CsvFolder:
     def batches(self, names: Sequence[str], days: Days | None) -> Iterator[pa.RecordBatch]:
         """All rows, file by file."""
         for file, values in zip(self._files, self._values, strict=True):
-            # A file is read by a column of its own, also where folders give all that is wanted.
+            # A file is read through one of its own columns, even if folders give all wanted ones.
             own = [name for name in names if name not in values] or [file.columns[0].name]
             for batch in file.batches(own, days):
                 columns = [_column(batch, name, values) for name in names]
@@ -365,7 +365,8 @@ class CsvFolder:
         return [file.mark() for file in self._files]
 
     def _check_one_schema(self) -> None:
-        """A column that is absent in a file would be missing in all its records, and unsaid."""
+        """Refuse files without a column of the others: it would silently be missing in all their
+        records."""
         first = [*(c.name for c in self._files[0].columns), *self._values[0]]
         pairs = zip(self._files, self._values, strict=True)
         for i, (file, values) in enumerate(pairs):
@@ -406,7 +407,7 @@ def _is_hidden(path: PurePath) -> bool:
 
 
 def _plain(values: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """The values as Parquet's folders give them: whole numbers without zeros in front."""
+    """The values in the form of Parquet's folders: whole numbers without leading zeros."""
     whole = {
         key
         for key in values[0]

@@ -55,7 +55,7 @@ class ParquetFiles:
         self.columns = named([_column(field) for field in self._dataset.schema])
 
     def n_rows(self) -> int | None:
-        """By the files' own word."""
+        """The number in the files' own footers."""
         with no_values_in_errors(self._name, _words):
             return int(self._dataset.count_rows())
 
@@ -105,7 +105,7 @@ class ParquetFiles:
             return [(i.size, i.mtime_ns) for i in self._filesystem.get_file_info(self._files)]
 
     def _check_distinct(self, names: Sequence[str]) -> None:
-        """Refuse a name that is there twice: Arrow reads no column of such a file."""
+        """Refuse a repeated name: Arrow reads no column of such a file."""
         twice = [name for name in dict.fromkeys(names) if list(names).count(name) > 1]
         if twice:
             raise PrivateDataError(
@@ -114,7 +114,8 @@ class ParquetFiles:
             )
 
     def _check_one_schema(self, schemas: Sequence[pa.Schema]) -> None:
-        """A column that is absent in a file would be missing in all its records, and unsaid."""
+        """Refuse files without a column of the others: it would silently be missing in all their
+        records."""
         first = schemas[0]
         for i, schema in enumerate(schemas):
             self._check_distinct(schema.names)
@@ -151,7 +152,8 @@ def _column(field: pa.Field) -> Column:
 
 
 def _of_few_texts(found: pq.FileMetaData) -> set[str]:
-    """Columns of texts that the file keeps once each, and few of them, in all its row groups.
+    """Columns of texts whose file keeps each distinct text once, and few of them, in all row
+    groups.
 
     They are read as numbers of texts. Of many texts that would take longer than the texts do.
     """
@@ -167,14 +169,14 @@ def _of_few_texts(found: pq.FileMetaData) -> set[str]:
 
 
 def _dictionary_bytes(chunk: pq.ColumnChunkMetaData) -> float:
-    """Bytes of the texts that a row group keeps once each; infinite where it keeps them all."""
+    """Bytes of the distinct texts of a row group; infinite if it keeps every text."""
     if not chunk.has_dictionary_page:
         return math.inf
     return float(chunk.data_page_offset - chunk.dictionary_page_offset)
 
 
 def _within(days: Days, schema: pa.Schema) -> ds.Expression:
-    """A condition that holds for every row of these days, as the column's type compares."""
+    """A condition that holds for every row of these days, in the column's type."""
     kind = schema.field(days.column).type
     ends = [_as(kind, day) for day in (days.first, days.stop)]
     field = pc.field(days.column)

@@ -27,7 +27,7 @@ from worker.sources.source import (
 
 _NAME = "The database"
 _SETTINGS = (
-    # Neither what others write meanwhile is seen, nor can the owner's query write.
+    # Others' writes are not seen meanwhile, and the owner's query cannot write.
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
     "SET LOCAL DateStyle = 'ISO'",
     "SET LOCAL TimeZone = 'UTC'",
@@ -50,9 +50,9 @@ class PostgresTable:
         self.columns = named([_column(field) for field in fields])
 
     def n_rows(self) -> int | None:
-        """As PostgreSQL's planner expects."""
+        """The estimate of PostgreSQL's planner."""
         with no_values_in_errors(_NAME, words), self._connection.cursor() as cursor:
-            # What COPY does not take, which the driver uses for all else.
+            # COPY takes no EXPLAIN, and the driver uses it for everything else.
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute("EXPLAIN " + select(["1"], self._relation))
             first = str(cursor.fetchone()[0])
@@ -94,7 +94,7 @@ def open_postgres(address: Address) -> Iterator[PostgresTable]:
 
 
 def _is_simple(kind: pa.DataType) -> bool:
-    """Whether Arrow has it; of exact numbers the driver gives the texts, and says so."""
+    """Whether Arrow has the type; for exact numbers the driver gives texts, and says so."""
     types = pa.types
     checks = (types.is_boolean, types.is_integer, types.is_floating, types.is_string)
     return types.is_binary(kind) or is_exact(kind) or any(check(kind) for check in checks)

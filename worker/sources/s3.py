@@ -1,4 +1,4 @@
-"""Files in S3 and what speaks its language: Parquet where it lies, CSV through a copy.
+"""Files in S3 and its like: Parquet in place, CSV through a copy.
 
 Credentials come as AWS's own tools find them (environment, profile, the machine's role), or by
 references in the address. `?endpoint_override=HOST:PORT&scheme=https&region=...` names another

@@ -42,7 +42,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Days:
-    """The days that are wanted, for a source that can leave others unread.
+    """The wanted days, for a source that can leave others unread.
 
     A source may return more: the codes decide. It never returns less, whatever the zone of a
     timestamp is.
@@ -66,7 +66,7 @@ class Source(Protocol):
 
     @property
     def advice(self) -> str:
-        """Where the names of its columns stand, and how they are changed there, in a sentence."""
+        """Where the column names stand, and how to change them there, in a sentence."""
         ...
 
     file: Path | None
@@ -86,7 +86,7 @@ class Source(Protocol):
 
 
 def type_name(kind: pa.DataType) -> str:
-    """The name of an Arrow type; of one that Arrow has no own one for, the database's name."""
+    """The name of an Arrow type; the database's name if Arrow has none."""
     if isinstance(kind, pa.OpaqueType):
         return str(kind.type_name)
     if isinstance(kind, pa.BaseExtensionType):
@@ -95,13 +95,13 @@ def type_name(kind: pa.DataType) -> str:
 
 
 def is_exact(kind: pa.DataType) -> bool:
-    """Whether texts of this type are exact numbers of a database, of any length."""
+    """Whether texts of this type are a database's exact numbers, of any length."""
     return isinstance(kind, pa.OpaqueType) and kind.type_name in ("numeric", "decimal")
 
 
 @contextmanager
 def no_values_in_errors(what: str, words: Callable[[Exception], str]) -> Iterator[None]:
-    """A section in which whatever an engine raises becomes one line without any value.
+    """A section that turns any error of an engine into one line without a value.
 
     Engines quote the values that they stumble on. Neither their message nor the error itself goes
     on from here.
@@ -151,7 +151,7 @@ def check_columns(source: Source, wanted: Sequence[str]) -> None:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names of columns for a message: on one line, and not too many."""
+    """Names of columns for a message: on one line, and a few of them."""
     plain = ["".join(c if c.isprintable() else "?" for c in name[:80]) for name in names[:_SHOWN]]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(plain) + more
@@ -171,7 +171,7 @@ def quoted(name: str) -> str:
 
 
 def one_statement(query: str) -> str:
-    """The SELECT that an owner typed, without what ends it.
+    """The SELECT that an owner typed, without its end.
 
     Raises:
         ConfigError: there are two statements, or none.
@@ -185,7 +185,7 @@ def one_statement(query: str) -> str:
 
 
 def relation(address: Address) -> str:
-    """SQL for what is read: the table, or the owner's query without its last semicolon.
+    """SQL for the source: the table, or the owner's query without its last semicolon.
 
     Raises:
         ConfigError: the table is no name such as `visits`, `public.visits` or `"odd.name"`.

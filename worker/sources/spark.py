@@ -31,7 +31,7 @@ _SETTINGS = {
     # A scan must touch every record, so nothing may be left unread by what it holds.
     "spark.sql.parquet.filterPushdown": "false",
     "spark.sql.parquet.aggregatePushdown": "false",
-    # As every other source has it.
+    # As every other source does.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(WORKER.batch_records),
 }
@@ -53,7 +53,7 @@ def open_session(address: Address) -> Any:
     """
     options = dict(option.split("=", 1) for option in address.options)
     secret = {key: resolved(value, quoted=False) for key, value in options.items()}
-    # What its client says of each new try is told once, and in words, where it fails.
+    # Its client's word on each new try is told once, in our words, where it fails.
     warnings.filterwarnings("ignore", module=r"pyspark\.")
     # The workers of a Spark on this machine run the same Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -84,7 +84,7 @@ def _open_connect(where: str, options: Mapping[str, str]) -> Any:
     module = driver_module("pyspark.sql.connect.session", extra="spark")
     with no_values_in_errors(NAME, words):
         session = module.SparkSession.builder.remote(f"sc://{where}").create()
-        # As it is, it tries for ten minutes, also when this process ends.
+        # By default it tries for ten minutes, even when this process ends.
         policy = driver_module("pyspark.sql.connect.client.retries", extra="spark").DefaultPolicy
         session.client.set_retry_policies([policy(max_retries=WORKER.spark_retries)])
         for key, value in {**options, **_SETTINGS}.items():
@@ -93,7 +93,7 @@ def _open_connect(where: str, options: Mapping[str, str]) -> Any:
 
 
 def close_session(session: Any) -> None:
-    """Stop a session; one that is lost is forgotten, so that the next open begins anew."""
+    """Stop a session; a lost one is forgotten, so that the next open starts anew."""
     with suppress(Exception):
         within(WORKER.spark_close_s, session.stop)
     module = sys.modules.get("pyspark.core.context")
@@ -108,7 +108,7 @@ def close_session(session: Any) -> None:
 
 
 def within(seconds: float, step: Callable[[], _T]) -> _T:
-    """What a step gives, if it comes within so many seconds: Spark waits for ever for a machine.
+    """The result of a step, if it comes within so many seconds: Spark waits for ever for a machine.
 
     Raises:
         PrivateDataError: it does not come.
@@ -133,7 +133,7 @@ def within(seconds: float, step: Callable[[], _T]) -> _T:
 
 
 def words(error: Exception) -> str:
-    """What went wrong, by Spark's own name of the fault, without its message."""
+    """Spark's name of a fault, without its message."""
     condition = str(getattr(error, "getCondition", lambda: "")() or "").partition(".")[0]
     if condition == "JAVA_GATEWAY_EXITED":
         raise ConfigError("source", "have Java 17 on this machine", hint=_JAVA)
@@ -173,7 +173,7 @@ class SparkTable:
         self.columns = named([Column(n, t, t in ("date", "timestamp")) for n, t in found])
 
     def n_rows(self) -> int | None:
-        """Nobody knows without a job of its own."""
+        """None: only a job of its own would tell."""
         return None
 
     def frame(self, names: Sequence[str]) -> Any:
@@ -201,7 +201,7 @@ def batches_of(frame: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _packed() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Each batch as one row of bytes; runs on Spark, which needs nothing of the product for it."""
+    """Each batch as one row of bytes; runs on Spark, without this product."""
 
     def pack(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
@@ -232,7 +232,7 @@ def open_spark(address: Address) -> Iterator[SparkTable]:
 
 
 def rows_of(frame: Any) -> list[Any]:
-    """All rows of a small frame, by one job; PrivateDataError where it fails."""
+    """All rows of a small frame, by one job; PrivateDataError if it fails."""
     with no_values_in_errors(NAME, words):
         return list(frame.collect())
 

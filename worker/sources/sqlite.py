@@ -47,7 +47,7 @@ class SqliteTable:
         self.columns = named([Column(name) for name in names])
 
     def n_rows(self) -> int | None:
-        """Counted for a table; a query would have to be run for that."""
+        """The count of a table; None for a query, which would have to run."""
         if self._address.query:
             return None
         with no_values_in_errors(_NAME, _words):
@@ -72,7 +72,7 @@ class SqliteTable:
 
 @contextmanager
 def open_sqlite(address: Address) -> Iterator[SqliteTable]:
-    """An open file, which is only read.
+    """A file opened for reading.
 
     Raises:
         PrivateDataError: it is not there, is no SQLite file, or has no such table.
@@ -85,7 +85,7 @@ def open_sqlite(address: Address) -> Iterator[SqliteTable]:
         connection = sqlite3.connect(name, uri=True, isolation_level=None)
     with closing(connection):
         with no_values_in_errors(_NAME, _words):
-            # One transaction: what others write meanwhile is not seen.
+            # One transaction: others' writes are not seen meanwhile.
             connection.execute("BEGIN")
         yield SqliteTable(connection, address)
 

@@ -38,7 +38,7 @@ class Live:
         self._found = list(measurements)
 
     def check(self, planned: Sequence[Planned]) -> None:
-        """Return if every answer that a plan continues from is in force as planned.
+        """Return if every answer that a plan continues is in force as planned.
 
         Each row and table is checked against the state after those before it, since it will be
         drawn from that state. For example, if two rows would continue one cell, the second finds
@@ -67,7 +67,7 @@ class Live:
                 then.take_in(one, (0,) * one.partition.n_cells)
 
     def take_in(self, planned: Planned, indices: Sequence[int]) -> None:
-        """Put a released row or table in force, under the next id or that of its refined one.
+        """Put a released row or table in force, under the next id or the refined one's.
 
         Args:
             indices: lattice indices, one for a row, one per cell for a table.
@@ -82,7 +82,7 @@ class Live:
         place_measurement(self._found, new)
 
     def origin_of_row(self, row: PlannedRow) -> Origin | None:
-        """The answer that a checked row continues from: the newer one of row and cell.
+        """The answer that a checked row continues: the newer one of row and cell.
 
         None for a new row, which gets independent noise.
 
@@ -105,7 +105,7 @@ class Live:
         return newest
 
     def origins_of_cells(self, table: PlannedTable) -> Mapping[int, Origin]:
-        """The answers that the cells of a checked table continue from, by cell.
+        """The answers that the cells of a checked table continue, by cell.
 
         Each is the newer one of cell and row. A cell without one gets independent
         noise. Rows that the plan does not name as sources count as well: then the charge is more
@@ -191,7 +191,7 @@ class Live:
             if not isinstance(row, Measurement) or row.is_public or row.step != table.step:
                 continue
             cell = table.partition.cell_of(row.row)
-            # If a row was measured several times, its first measurement is the paired one.
+            # Of a row's several measurements the first is the paired one.
             if cell is None or cell in found:
                 continue
             home = self._home(row.row, row.step)
@@ -200,7 +200,7 @@ class Live:
         return found
 
     def _home(self, row: LinearQuery, step: Fraction) -> TableCell | None:
-        """The cell that may share a chain with a row: the first table's that has it."""
+        """The cell that may share a chain with a row: in the first table that has it."""
         for table in self._found:
             if isinstance(table, TableMeasurement) and table.step == step:
                 cell = table.partition.cell_of(row)

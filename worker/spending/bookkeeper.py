@@ -21,7 +21,7 @@ from qserver.errors import BooksError, ClosedError, InputError, StoreCorruptErro
 from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.digests import PAID, read_meta, sealed, unsealed
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from qserver.storage.population_facts import StoredFacts
 from qserver.storage.standings import (
     claims_field,
@@ -46,7 +46,7 @@ def differences(
     shares: Mapping[str, int],
     paid: Mapping[str, Sequence[str]],
 ) -> list[str]:
-    """How the store's facts of a population differ from the journal's, in words for its owner.
+    """The differences between a population's facts in store and journal, in words for its owner.
 
     Args:
         shares: the greatest share of each snapshot that the journal has, in nano-epsilon.
@@ -63,7 +63,7 @@ def differences(
 
 
 def meta_differences(found: DatasetMeta, state: JournalState) -> list[str]:
-    """How a dataset's facts differ from those that were attached."""
+    """The differences between a dataset's facts and the attached ones."""
     record = state.by_snapshot.get(found.snapshot)
     if record is None:
         return [f"dataset {found.name} is not one that was attached"]
@@ -132,7 +132,7 @@ def _of_datasets(stored: StoredFacts, state: JournalState) -> Iterator[str]:
 def _of_choices(
     stored: StoredFacts, meta: DatasetMeta, snapshot: str, state: JournalState
 ) -> Iterator[str]:
-    """What the owner chose since: a command that died half-way leaves the choice before."""
+    """The owner's later choices: a command that died half-way leaves the previous one."""
     measures = {meta.measure, *state.measures.get(meta.snapshot, ())}
     if not _is_among(measures, stored.ledger.get(measure_field(snapshot)), read_measure, meta):
         yield f"what is measured by default for dataset {meta.name} is not its owner's choice"
@@ -153,7 +153,7 @@ def _of_periods(stored: StoredFacts, state: JournalState) -> Iterator[str]:
 
 
 def _newest_claims(snapshot: str, state: JournalState) -> str | None:
-    """The field that the store should have; None where the claims are those of the attach.
+    """The expected field of the store; None if the attach's claims are in force.
 
     If the command that set them died half-way, nothing is spent until it is repeated: before, more
     could be told of a claim than its owner wants by now.
@@ -168,7 +168,7 @@ def _is_among(
     read: Callable[[str, str], object],
     meta: DatasetMeta,
 ) -> bool:
-    """Whether the owner ever chose what this field of the store says, if there is one."""
+    """Whether the owner ever chose the value of this field, if the store has one."""
     try:
         return text is None or read(text, meta.snapshot) in chosen
     except (StoreCorruptError, InputError):
@@ -177,7 +177,7 @@ def _is_among(
 
 def _of_jobs(stored: StoredFacts, state: JournalState) -> Iterator[str]:
     known = state.reserved.keys() | state.burnt
-    # A job that is charged but not journalled yet is open, and is burnt at the next start.
+    # A charged job without a journal line is open, and is burnt at the next start.
     before = state.adopted_version or 0
     n_unknown = stored.n_jobs - len(known) - len(stored.open_jobs - known)
     if n_unknown != before:
@@ -214,7 +214,7 @@ class Bookkeeper:
         self._log = log
         self._accountants: dict[str, Accountant] = {}
         self._at_start: dict[str, list[str]] = {}
-        # By population: how the store differed when the group at hand was begun.
+        # By population: the store's differences when the present group began.
         self._differ: dict[str, list[str]] = {}
 
     def begin(self, population: str) -> None:
@@ -223,13 +223,13 @@ class Bookkeeper:
         self._accountant(population).expect_nothing()
 
     def expect(self, population: str) -> None:
-        """The plan that was judged last will be charged: the next ones come after it."""
+        """Count the plan judged last as charged: the next ones come after it."""
         self._accountants[population].expect()
 
     def judge(
         self, population: str, reservation: Reservation, meta: DatasetMeta, *, nominal_nano: int
     ) -> str:
-        """What the books say of a plan: `verified` or `not verified`; under the lease.
+        """The books' word on a plan: `verified` or `not verified`; under the lease.
 
         Args:
             meta: the facts that the plan was made with.
@@ -256,7 +256,7 @@ class Bookkeeper:
         raise BooksError
 
     def compare(self, population: str) -> None:
-        """Hold everything against the journal, as at a start, and write differences to the log.
+        """Compare everything with the journal, as at a start, and log differences.
 
         They refuse whatever is to be charged until the next start.
         """
@@ -269,14 +269,14 @@ class Bookkeeper:
             self._say(population, found)
 
     def faults(self, population: str, *, with_jobs: bool = False) -> list[str]:
-        """How the store differs from the journal, in words for the owner.
+        """The differences between store and journal, in words for the owner.
 
         Raises:
             BookFaultError: a line of the journal is wrong.
         """
         accountant, journal = self._accountant(population), self._journals[population]
         stored = StoredFacts.read(self._reader.client, population, with_jobs=with_jobs)
-        # The journal after the store: what was charged meanwhile is then in it.
+        # The journal after the store, so that charges made meanwhile are in it.
         with journal.exclusive():
             accountant.read()
             accounts = accountant.accounts
@@ -286,7 +286,7 @@ class Bookkeeper:
             return differences(stored, journal.state, shares=shares, paid=paid)
 
     def examine(self, population: str) -> list[Finding]:
-        """What the books say of every snapshot; BookFaultError."""
+        """The books' word on every snapshot; BookFaultError."""
         return Accountant(self._journals[population].path, proves=True).examine()
 
     def _say(self, population: str, found: Sequence[str]) -> None:

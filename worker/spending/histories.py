@@ -1,4 +1,4 @@
-"""The store's histories, held against the journal: checked, chained, and mended.
+"""The store's histories, compared with the journal: checked, chained, and mended.
 
 The journal has the digest of every history's last event (`JournalState.heads`), which no change of
 the store can follow.
@@ -40,7 +40,7 @@ class Histories:
                 raise _other(snapshot)
 
     def differences(self, population: str) -> list[str]:
-        """How the store's histories differ from the journal's, in words; takes no lease."""
+        """The differences between histories in store and journal, in words; takes no lease."""
         journal, found = self._journals[population], list[str]()
         with journal.exclusive():
             released = read_histories(journal)
@@ -56,7 +56,7 @@ class Histories:
         return found
 
     def chain(self, lease: Lease) -> None:
-        """Link the histories that an earlier version wrote, once compared with the journal.
+        """Link the histories of an earlier version, after a comparison with the journal.
 
         Raises:
             StoreCorruptError: a history is not the one that the journal has.
@@ -78,7 +78,7 @@ class Histories:
                 self._keep_head(population, snapshot, texts, found)
 
     def mend(self, lease: Lease, *, whole: bool) -> int:
-        """Give the store the journal's histories where it has others; how many those are.
+        """Replace differing histories by the journal's; returns their number.
 
         Args:
             whole: with every released answer. Else those of jobs that the store has published:
@@ -113,7 +113,7 @@ class Histories:
             return tuple(texts)
 
     def _raw(self, population: str, snapshot: str) -> tuple[str, ...]:
-        """The events as the store has them; none where they are no text."""
+        """The stored events; none if they are no text."""
         try:
             return tuple(self._writer.owner.history(population, snapshot))
         except StoreCorruptError:

@@ -77,7 +77,7 @@ class Waiting:
 
 
 class Heartbeat:
-    """A thread that says that this worker lives, and renews its lease while it works."""
+    """A thread that reports the worker alive, and renews its lease during work."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Heartbeat:
         self._thread.join(timeout=5)
 
     def leave(self, store: SpendingStore) -> None:
-        """Say that the worker stops, so that nobody waits for its sign of life to expire."""
+        """Report that the worker stops, so that nobody waits for its sign of life to expire."""
         store.queue.leave(self.populations, worker=self._worker)
 
     def hold(self, lease: Lease | None) -> None:
@@ -113,7 +113,7 @@ class Heartbeat:
         self._lease = lease
 
     def turn(self) -> None:
-        """Say that the loop goes round. Without this the heartbeat soon stops."""
+        """Note that the loop turns. Without this the heartbeat soon stops."""
         self._turned_at = self._clock()
 
     @property
@@ -122,7 +122,7 @@ class Heartbeat:
         return self._clock() - self._turned_at > WORKER.hangs_s
 
     def beat(self, store: SpendingStore) -> None:
-        """Say once that the worker lives, and renew its lease, unless the loop hangs."""
+        """Report once that the worker lives, and renew its lease, unless the loop hangs."""
         if self.hangs:
             return
         store.queue.beat(self.populations, worker=self._worker, ttl_ms=self._settings.lease_ms)
@@ -177,14 +177,14 @@ class Loop:
         self._consumer = presence.name if presence else f"unseen-{secrets.token_hex(8)}"
         self._stopping = stopping or threading.Event()
         self._waiting = waiting_for(settings, stopping=self._stopping, say=say)
-        # By population: the jobs that were taken and not worked on yet, oldest first.
+        # By population: the taken jobs that are not begun, oldest first.
         self._held: dict[str, list[Taken]] = {}
         self._last, self._in_hand = "", PlanInHand(settings, trusted.plans, log)
         self._next_claim = self._next_look = 0.0
         self._connect()
 
     def appear(self) -> None:
-        """Say that this worker lives, so that questions are taken before its first round."""
+        """Report the worker alive, so that questions are taken before its first round."""
         with contextlib.suppress(StoreError):
             ttl_ms = self._settings.lease_ms
             self._writer.queue.beat(self._populations, worker=self._consumer, ttl_ms=ttl_ms)
@@ -245,7 +245,7 @@ class Loop:
             self._pause(WORKER.lease_pause_s)
 
     def _see_off_the_dead(self) -> None:
-        """Let nobody wait for what a worker held that died on this host."""
+        """Release what workers that died on this host held."""
         if self._presence is None or self._clock() < self._next_look:
             return
         self._next_look = self._clock() + WORKER.see_off_s
@@ -264,7 +264,7 @@ class Loop:
         self._connect()
 
     def _try_held(self, heartbeat: Heartbeat) -> bool:
-        """Work on the held jobs of a population that nobody else holds; False if there is none."""
+        """Work on the held jobs of a free population; False if none is free."""
         for population in self._in_turn():
             held = self._held.get(population)
             if not held:
@@ -284,14 +284,14 @@ class Loop:
         return self._writer.queue.more(population, consumer=self._consumer, most=most)
 
     def _work(self, heartbeat: Heartbeat, lease: Lease, group: list[Taken]) -> None:
-        """Work on a group of jobs; what is left of it, or was given up, stays held."""
+        """Work on a group of jobs; the rest of it, or given-up jobs, stay held."""
         left = group[1:]
         heartbeat.hold(lease)
         try:
             self._spender.settle(lease)
             left = self._spender.work(lease, group)
         except StoreUnavailableError:
-            # Nobody else has the first one: it is taken again once the store is found.
+            # Nobody else has the first one: it is taken again once the store is back.
             left = [replace(group[0], n_taken=group[0].n_taken + 1), *left]
             raise
         finally:
@@ -302,7 +302,7 @@ class Loop:
         self._spender.catch_up()
 
     def _in_turn(self) -> list[str]:
-        """The populations, with the one served last at the end: a flood keeps no other waiting."""
+        """The populations, the last served at the end, so that a flood delays no other."""
         later = [p for p in self._populations if p > self._last]
         return later + [p for p in self._populations if p <= self._last]
 
@@ -362,7 +362,7 @@ class Loop:
         self._reader = Store.open(self._settings, role="worker-reader")
         self._writer = SpendingStore.open(self._settings)
         for population in self._populations:
-            # Where the store died under us, the lease could not be given back.
+            # The store died, so the lease could not be given back.
             self._writer.give_back(population, self._consumer)
         self._spender = Spender(
             reader=self._reader,

@@ -24,7 +24,7 @@ class IndexSource(Protocol):
         ...
 
     def of_table(self, table: PlannedTable, origins: Mapping[int, Origin]) -> tuple[int, ...]:
-        """The indices of a table, one per cell, given the answers that cells continue from."""
+        """The indices of a table, one per cell, given the answers that cells continue."""
         ...
 
 
@@ -69,7 +69,7 @@ def _is_new(one: Planned) -> bool:
 def in_turn(
     planned: Sequence[Planned], *, source: IndexSource, live: Live
 ) -> list[tuple[int, ...]]:
-    """The indices of every planned row and table, each drawn after those before it are in force.
+    """The indices of every planned row and table, each drawn once earlier ones are in force.
 
     Args:
         live: the measurements in force; the new ones are added.
@@ -113,7 +113,7 @@ class _Drawing:
         return self._gaussian(counts, table)
 
     def _gaussian(self, truths: Sequence[Fraction | int], planned: Planned) -> tuple[int, ...]:
-        """Each with noise of its own, whatever was released."""
+        """Indices with their own noise, whatever was released."""
         step, rho = planned.step, planned.alpha_nano
         return tuple(release_gaussian(truths, step=step, rho_nano=rho, entropy=self.entropy))
 

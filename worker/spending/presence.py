@@ -1,4 +1,4 @@
-"""Who of the workers of one folder lives: each keeps a file of its name locked while it does.
+"""Which workers of one folder live: each holds the lock of a file of its name.
 
 The kernel gives a lock back at once when its holder dies, in any way. So the other workers of the
 host need not wait until a dead one's lease expires. A worker of another host, and one whose
@@ -36,11 +36,11 @@ class Presence:
         self.name = f"{self._host}-{os.getpid()}-{secrets.token_hex(4)}"
         self._path = folder / self.name
         self._descriptor: int | None = None
-        with contextlib.suppress(OSError):  # on a full disk it works without being seen
+        with contextlib.suppress(OSError):  # on a full disk the worker works without being seen
             self._descriptor = self._appear()
 
     def _appear(self) -> int:
-        """The descriptor of our locked file. No other worker sees it without its lock."""
+        """The descriptor of our locked file, which other workers see only with its lock."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = self._path.with_name(f".{self.name}")
         descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -53,20 +53,20 @@ class Presence:
         return descriptor
 
     def leave(self) -> None:
-        """Go in good order: nobody has to see this worker off."""
+        """Leave in good order, so that nobody has to see this worker off."""
         if self._descriptor is not None:
             self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
             self._descriptor = None
 
     def fall(self) -> None:
-        """Go as the dead do: whoever looks next gives back what this worker held."""
+        """Leave as the dead do: the next who looks gives back what this worker held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def see_off(self, end: Callable[[str], None]) -> None:
-        """Call `end` with the name of each dead worker of this host, and then forget it.
+        """Call `end` with the name of each dead worker of this host, then forget it.
 
         One worker at a time sees a dead one off. If `end` raises, the next call tries again.
         """
@@ -80,7 +80,7 @@ class Presence:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
-            return  # another worker has just seen it off, or it left
+            return  # another worker has just seen it off, or it left by itself
         try:
             if _is_free(descriptor):
                 end(name)
@@ -90,7 +90,7 @@ class Presence:
 
 
 def _is_free(descriptor: int) -> bool:
-    """Whether nobody held this file's lock; we hold it now."""
+    """Whether nobody held this file's lock; now we do."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -100,7 +100,7 @@ def _is_free(descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def while_held(writer: SpendingStore, lease: Lease, *faults: type[QServerError]) -> Iterator[None]:
-    """Raise FencedError in place of these faults if the lease is another worker's by now.
+    """Raise FencedError instead of these faults if another worker has the lease by now.
 
     The new holder may have charged and released more than this worker has read.
     """

@@ -1,4 +1,4 @@
-"""From a plan to its reservation and charges, and from the published reservation to its answer."""
+"""From a plan to its reservation and charges, and from a published reservation to its answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.records.charge import AnyCharge, Charge, TableCharge
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 
 
 def reservation_of(plan: Plan, *, job: str, request: Request, replica: Replica) -> Reservation:
@@ -57,7 +57,7 @@ def charges_of(reservation: Reservation) -> list[AnyCharge]:
 
 
 def answer_spent(replica: Replica, reservation: Reservation) -> Free:
-    """The answer, and the weights to keep, on a replica that has read the release.
+    """The answer and the weights to keep, on a replica with the release.
 
     Raises:
         MeasurementError: history does not give the answer. No released answer can cause that.
@@ -125,6 +125,6 @@ def _remaining_nano(replica: Replica, reservation: Reservation) -> int:
 
 
 def _price_nano(replica: Replica, reservation: Reservation) -> int:
-    """The price as it is shown."""
+    """The price as shown."""
     before, after = reservation.before, reservation.after
     return replica.meta.shown.rise_nano(before.lost_nano, after.lost_nano)

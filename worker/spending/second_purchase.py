@@ -1,4 +1,4 @@
-"""The tables of a second purchase: what the released answers of the first tables decide.
+"""The tables of a second purchase, which the released answers of the first tables decide.
 
 The charge of both was reserved before the first draw, for any decision: the rises of alpha must not
 add up to more than the plan says. The decision follows from released answers and public facts
@@ -12,7 +12,7 @@ from qserver.answering.replica import Replica
 from qserver.errors import MeasurementError
 from qserver.query.question import ModelAsked
 from qserver.records.plan import PlannedTable
-from qserver.storage.encoding.requests import events_of
+from qserver.storage.encoding.queued_requests import events_of
 from worker.journal.sections import Drawn
 from worker.spending.answers_in_force import Live
 

@@ -14,14 +14,14 @@ from qserver.query.class_grid import class_grid
 from qserver.query.sealed_periods import periods_of
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import Planned, PlannedRow
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from worker.constants import WORKER
 from worker.private.record_tables import sums_fit
 from worker.spending.two_stages import first_tables
 
 
 def slots_of_job(reservation: Reservation, meta: DatasetMeta) -> Fraction:
-    """The part of a group's slot that holds a charged plan's draws, in multiples of the setting."""
+    """The part of a group's slot for a charged plan's draws, in multiples of the setting."""
     planned = [*reservation.planned, *first_tables(reservation, meta.domain)]
     as_new = WORKER.refined_as_new if meta.law.is_additive else 1
     if meta.growth is not None:
@@ -31,7 +31,7 @@ def slots_of_job(reservation: Reservation, meta: DatasetMeta) -> Fraction:
 
 
 def slot_of_group(parts: Iterable[Fraction], *, slot_s: float) -> float:
-    """The slot in seconds of plans that are drawn one after the other: the sum of their parts.
+    """The slot in seconds of plans drawn one after another: the sum of their parts.
 
     One slot for all: between two draws nothing is seen, so only their sum has to be hidden.
     """
@@ -75,7 +75,7 @@ def slots_of(
 
 
 def _n_scanned(planned: Planned, period_axis: int | None) -> int:
-    """How many stretches of the capacity a scan reads; public."""
+    """The number of stretches of the capacity that a scan reads; public."""
     if period_axis is None:
         return 1
     row = planned.row if isinstance(planned, PlannedRow) else planned.partition.inside
@@ -83,7 +83,7 @@ def _n_scanned(planned: Planned, period_axis: int | None) -> int:
 
 
 def scan_slots(reads: int, *, capacity: int) -> Fraction:
-    """The part of slots that scans of `capacity` records take which read each `reads` times."""
+    """The part of slots for scans of `capacity` records that read each `reads` times."""
     return Fraction(capacity * reads, WORKER.reads_per_slot)
 
 
@@ -101,7 +101,7 @@ def reads_of(planned: Planned) -> int:
 
 
 def slot_end_s(begun_s: float, now_s: float, *, slot_s: float) -> float:
-    """The moment until which to wait: counting and sampling have then taken whole slots.
+    """The moment to wait for: counting and sampling have then taken whole slots.
 
     Their time alone may depend on private data, so they alone are rounded up. To round up a longer
     time would be weaker: another part whose time varies, such as a disk, could bring the sum close
@@ -118,7 +118,7 @@ def slot_end_s(begun_s: float, now_s: float, *, slot_s: float) -> float:
 
 
 def rest_until(end_s: float) -> None:
-    """Return at this moment of `time.monotonic`: asleep at first, and awake for the last moments.
+    """Return at this moment of `time.monotonic`; awake for the last moments, asleep before.
 
     To sleep until the end would tell: where others want the processor too, whoever counted longer
     has used more of it, and is woken later (the benchmark `answer_times`).
@@ -129,7 +129,7 @@ def rest_until(end_s: float) -> None:
 
 
 def _as_new_rows(planned: Planned) -> Fraction:
-    """Number of new rows that take as long to draw as these answers."""
+    """The number of new rows that take as long to draw as these answers."""
     if isinstance(planned, PlannedRow):
         return Fraction(WORKER.refined_as_new if planned.old_alpha_nano else 1)
     rows = WORKER.table_as_rows + Fraction(planned.partition.n_cells, WORKER.cells_as_row)

@@ -1,4 +1,4 @@
-"""One span for each job: from when the worker looked at it until its end was shown.
+"""One span for each job: from the worker's first look until its end was shown.
 
 Both moments are seen by who asked, and are rounded to slots besides; nothing between them has a
 time. It is handed over after the jobs of a group were acknowledged: docs/guarantee.md, 10.
@@ -17,7 +17,7 @@ _NS_PER_S = 1_000_000_000
 
 
 class JobSpans:
-    """Makes the spans of jobs that have ended.
+    """Makes the spans of ended jobs.
 
     Args:
         slot_ms: the publication slot, in milliseconds.
@@ -31,11 +31,11 @@ class JobSpans:
         self._log = log
 
     def now_ns(self) -> int:
-        """Unix time in nanoseconds; 0 where traces are off."""
+        """Unix time in nanoseconds; 0 if traces are off."""
         return int(self._clock() * _NS_PER_S) if telemetry.is_on() else 0
 
     def tell(self, ended: Sequence[Ended], *, begun_ns: int) -> None:
-        """Hand over the spans of jobs whose request was traced; a fault here harms no job.
+        """Hand over the spans of traced requests' jobs; a fault here harms no job.
 
         Args:
             ended: jobs whose end is shown already.
@@ -70,7 +70,7 @@ def traced(taken: Taken) -> dict[str, str]:
 
 
 def outcome_of(one: Ended) -> str:
-    """`done`, or the code of the problem, as the reply has it."""
+    """`done`, or the problem's code, as in the reply."""
     if one.outcome.state == "done":
         return "done"
     return str(json.loads(one.outcome.text).get("code", "failed"))

@@ -28,7 +28,7 @@ from qserver.errors import (
 )
 from qserver.storage.charging import Lease
 from qserver.storage.encoding.jobs import JobRecord
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.queue import Ended, Outcome, Taken, read_outcome
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store, TakenJob
@@ -38,8 +38,8 @@ from worker.journal.sections import Drawn, released_or_burnt
 from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.record_tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
-from worker.spending.group.answers import Answers, failed
 from worker.spending.group.checkpoints import Checkpoints
+from worker.spending.group.job_ends import Answers, failed
 from worker.spending.group.plan import (
     Failed,
     OpenJob,
@@ -145,7 +145,7 @@ class Spender:
         settings: Settings,
         log: logging.Logger,
     ) -> Spender:
-        """A spender that can settle jobs, but has no private data to count or draw from."""
+        """A spender that can settle jobs, but has no private data to count or draw."""
         trusted = Trusted({}, journals, SystemEntropy())
         return cls(reader=reader, writer=writer, trusted=trusted, settings=settings, log=log)
 
@@ -175,7 +175,7 @@ class Spender:
             self._histories.check(population)
 
     def compare(self, population: str) -> None:
-        """Hold the store's facts and jobs against the journal; the log names what differs."""
+        """Compare the store's facts and jobs with the journal; the log names differences."""
         self._bookkeeper.compare(population)
 
     def settle_open(self, lease: Lease) -> None:
@@ -186,13 +186,13 @@ class Spender:
         population = lease.population
         reserved = self._journals[population].state.reserved
         versions = {job: record.ledger_version for job, record in reserved.items()}
-        # Those that the journal has not were never drawn, so nothing follows them.
+        # Jobs without a journal line were never drawn, so nothing follows them.
         jobs = self._writer.open_reservations(population)
         for job in sorted(jobs, key=lambda job: versions.get(job, inf)):
             self.settle_job(lease, job)
 
     def settle_job(self, lease: Lease, job: str) -> None:
-        """Bring a reserved job to its end, as the journal decides; does nothing if it has ended.
+        """End a reserved job, as the journal decides; does nothing for an ended one.
 
         Raises:
             StoreBehindError: the store does not know the reservation.
@@ -208,11 +208,11 @@ class Spender:
         self._writer.acknowledge([ended])
 
     def catch_up(self) -> None:
-        """Take the last releases into the replicas, and write checkpoints, between groups."""
+        """Add the last releases to the replicas, and write checkpoints, between groups."""
         self._checkpoints.catch_up(self._replicas.values())
 
     def work(self, lease: Lease, taken: Sequence[Taken]) -> list[Taken]:
-        """Bring jobs to their end, under the lease: the first one, and as many more as fit.
+        """End jobs, under the lease: the first one, and as many more as fit.
 
         Returns:
             The others, in their order: for the next call.
@@ -223,7 +223,7 @@ class Spender:
             JournalError: the journal cannot be written; the jobs stay open likewise.
         """
         begun_ns = self._spans.now_ns()
-        # A job that was waiting for long may have been taken twice.
+        # A job that waited for long may have been taken twice.
         taken = list({one.job: one for one in taken}.values())
         found = self._reader.taken_jobs(lease.population, [one.job for one in taken])
         taken = [replace(one, trace=job.trace) for one, job in zip(taken, found, strict=True)]
@@ -238,14 +238,14 @@ class Spender:
         return left
 
     def _opened(self, lease: Lease, taken: Taken, found: TakenJob) -> OpenJob | Ended:
-        """A job that is to be decided about, or the end of one that was begun before."""
+        """A job to decide, or the end of an earlier one."""
         return self._guarded(taken, lambda: self._looked_at(lease, taken, found))
 
     def _looked_at(self, lease: Lease, taken: Taken, found: TakenJob) -> OpenJob | Ended:
         try:
             record = JobRecord.from_fields(taken.job, found.fields)
         except StoreCorruptError:
-            # Nobody knows any more what was asked. Other jobs shall not wait for this one.
+            # Nobody knows any more what the job asked. Other jobs must not wait for it.
             raise MeasurementError from None
         if record.state in ("done", "failed"):
             return Ended(taken, Outcome("done", "", "", 0, 0))
@@ -259,7 +259,7 @@ class Spender:
         return OpenJob(taken, Request.from_json(record.request))
 
     def _guarded(self, taken: Taken, step: Callable[[], T]) -> T | Ended:
-        """What a step of one job gives; the job's end where the step fails by itself."""
+        """The result of a step of one job; the job's end if the step fails by itself."""
         try:
             return step()
         except (StoreError, JournalError, MemoryError):
@@ -272,7 +272,7 @@ class Spender:
             return failed(taken, MeasurementError())
 
     def _spent(self, lease: Lease, jobs: Sequence[OpenJob]) -> tuple[list[Ended], list[Taken]]:
-        """How the jobs of the next group end, and those that are left."""
+        """The ends of the next group's jobs, and the jobs left."""
         try:
             group = self._reserved(lease, jobs)
             drawn = self._drawn(lease, group.spends)
@@ -289,7 +289,7 @@ class Spender:
         try:
             return self._charged(lease, jobs)
         except (StaleVersionError, BudgetExhaustedError):
-            # The ledger moved on meanwhile, or one is refused for all: plan the first job anew.
+            # The ledger moved on meanwhile, or all are refused for one: plan the first job anew.
             self._needs.forget(lease.population)
         left = tuple(job.taken for job in jobs[1:])
         try:
@@ -307,14 +307,14 @@ class Spender:
         return group
 
     def _drawn(self, lease: Lease, spends: Sequence[Spend]) -> dict[str, Drawn]:
-        """What is drawn and published of charged jobs, by job; the others are burnt."""
+        """The drawn and published answers of charged jobs, by job; the others are burnt."""
         if not spends:
             return {}
         drawn = self._spends.draw(spends)
         if drawn and drawn[0].reservation.second is not None:
             drawn = self._spends.go_on(lease, spends[0], drawn[0])
         if drawn and not self._spends.release(lease, drawn):
-            return {}  # Another worker took over, and burnt them.
+            return {}  # Another worker took over and burnt them.
         if len(drawn) < len(spends):
             self._spends.burn(lease, [one.taken.job for one in spends[len(drawn) :]])
         outcomes = self._spends.publish(lease, drawn) if drawn else []
@@ -327,7 +327,7 @@ class Spender:
     def _answered(
         self, group: SpendGroup, drawn: Mapping[str, Drawn]
     ) -> tuple[list[Ended], list[Taken]]:
-        """How the jobs of a group end, each in the state after those before it.
+        """The ends of a group's jobs, each in the state after the jobs before it.
 
         Also the jobs that are left: among them those that history, with the answers that were
         drawn, does not give after all.
@@ -342,7 +342,7 @@ class Spender:
         return ended, [*left, *group.left]
 
     def _resume(self, lease: Lease, taken: Taken, reservation: Reservation) -> Ended:
-        """Finish a reservation from the journal, or burn it. Nothing is ever drawn again.
+        """Finish a reservation from the journal, or burn it. Nothing is drawn again.
 
         Raises:
             MeasurementError: it is burnt.

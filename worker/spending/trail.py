@@ -1,4 +1,4 @@
-"""The trail of charges: every charge names its payer and the entry before it.
+"""The trail of charges: every charge names its payer and the previous entry.
 
 The journal keeps the last entry's digest. So if anybody changes, moves, adds or removes a charge in
 the store, and cannot rewrite the journal too, the worker notices before it spends anything more.
@@ -31,7 +31,7 @@ _PROVEN = ("own", "own_group")
 
 @dataclass(frozen=True)
 class TrailEntries:
-    """New charges as JSON texts, each linked to the one before, and the digest of the last.
+    """New charges as JSON texts, each linked to the previous one, and the last digest.
 
     Args:
         changes: entries of the audit log since the population's last charge. A store that forgot
@@ -124,7 +124,7 @@ class Trail:
         return str(json.loads(self._entries[-1].text).get("changes", GENESIS))
 
     def check(self, payment: ChargePayment, allowances: Sequence[Allowance]) -> dict[str, int]:
-        """What is proven of the spending of the payer and of its group, for the charges to say.
+        """The proven spending of the payer and of its group, for the charges to state.
 
         Args:
             allowances: of `payers_of(payment.by)`.
@@ -151,7 +151,7 @@ class Trail:
     def entries(
         self, payment: ChargePayment, *, proven: Mapping[str, int] | None = None
     ) -> TrailEntries:
-        """The entries of a payment, which follow those read; it changes nothing.
+        """The entries of a payment, which follow those read; changes nothing.
 
         Args:
             proven: as `check` returns it.
@@ -168,7 +168,7 @@ class Trail:
         return TrailEntries(tuple(texts), prev, self._since_last_charge())
 
     def expect(self, texts: Sequence[str]) -> None:
-        """These entries will be made: the next ones follow them."""
+        """Count on these entries: the next ones follow them."""
         self._entries += map(ChargeEntry.of, texts)
         self._digests.update(map(digest_of, texts))
         self._charges_digest = digest_of(texts[-1])
@@ -210,9 +210,9 @@ class Trails:
         return trail.entries(payment, proven=trail.check(payment, allowances))
 
     def expect(self, population: str, entries: TrailEntries) -> None:
-        """These entries will be made: the next ones follow them."""
+        """Count on these entries: the next ones follow them."""
         self._trails[population].expect(entries.texts)
 
     def forget(self, population: str) -> None:
-        """Read the population's trail anew, as expected entries were not made."""
+        """Read the population's trail again, as expected entries were not made."""
         self._trails.pop(population, None)

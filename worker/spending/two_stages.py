@@ -21,7 +21,7 @@ from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked
 from qserver.records.plan import PlannedTable
 from qserver.records.privacy.noise_law import LAPLACE
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from worker.journal.sections import Drawn
 from worker.noise.randomness import Entropy
 from worker.private.record_tables import Tables
@@ -31,7 +31,7 @@ from worker.spending.measure import draw_all, draw_table
 
 @runtime_checkable
 class SampledTables(Tables, Protocol):
-    """Private data that a sample can be drawn from."""
+    """Private data that give samples."""
 
     def sample(self, entropy: Entropy) -> Tables:
         """Each record with a probability of at most a tenth, independently; private as the data."""
@@ -56,7 +56,7 @@ def first_tables(reservation: Reservation, domain: Domain) -> list[PlannedTable]
 def draw_in_two_stages(
     reservation: Reservation, *, domain: Domain, private: Tables, live: Live, entropy: Entropy
 ) -> Drawn:
-    """The released indices of the final tables, at alphas that the sample's noisy tables decide.
+    """The released indices of the final tables, at alphas decided by the sample's noisy tables.
 
     Args:
         live: the measurements in force; the new ones are added.
@@ -75,7 +75,7 @@ def draw_in_two_stages(
     ]
     # Everything below follows from noisy counts.
     final = decided(reservation, domain, noisy)
-    # What a sample costs is proven for this noise.
+    # The cost of a sample is proven for this noise.
     return Drawn(
         final,
         draw_all(final.planned, private=private, live=live, entropy=entropy, law=LAPLACE),
@@ -85,7 +85,7 @@ def draw_in_two_stages(
 def decided(
     reservation: Reservation, domain: Domain, noisy: Sequence[NDArray[np.float64]]
 ) -> Reservation:
-    """The reservation with the alphas that a sample's noisy tables decide.
+    """The reservation with the alphas decided by a sample's noisy tables.
 
     Raises:
         MeasurementError: the plan has one stage, or the decision passes the reservation, or it has

@@ -26,7 +26,7 @@ MAX_PAIR_CELLS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Correlated:
-    """Correlations of attributes, as a model has them.
+    """Correlations of attributes in a model.
 
     Args:
         labels: the labels of each attribute, by name.
@@ -37,7 +37,7 @@ class Correlated:
     corr: Correlations
 
     def candidates(self, *, max_parents: int, min_gain: float) -> Candidates:
-        """The structures over these attributes that could be learnt."""
+        """The learnable structures over these attributes."""
         return Candidates(
             self.labels,
             self.corr,
@@ -54,7 +54,7 @@ def correlated(
     variables: Sequence[str] | None,
     ask: Callable[[Mapping[str, Any]], Answered],
 ) -> Correlated:
-    """The correlations of a model's attributes, by its answers alone.
+    """The correlations of a model's attributes, from its answers alone.
 
     Args:
         columns: the model's attributes.

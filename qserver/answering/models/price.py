@@ -17,7 +17,7 @@ Would = Literal["tell", "confirm", "contradict", "check"]
 
 @dataclass(frozen=True)
 class ModelExplanation:
-    """The price of learning a model, and the tables that it would buy; nothing was spent.
+    """The price of learning a model, and the tables to buy; nothing was spent.
 
     Args:
         kind: `free` (history suffices) or `blocks` (tables).
@@ -52,7 +52,7 @@ class ModelExplanation:
 
 
 def verdict(estimate: float, *, low: float, high: float) -> Verdict:
-    """Whether a check's interval holds the model's answer.
+    """Whether a check's interval contains the model's answer.
 
     A right answer is contradicted with the probability that the interval misses: 1 - confidence.
     """
@@ -60,7 +60,7 @@ def verdict(estimate: float, *, low: float, high: float) -> Verdict:
 
 
 def would(estimate: float, *, known: tuple[float, float] | None) -> Would:
-    """What a check would do: use an interval from history, or buy one first.
+    """The plan of a check: use an interval from history, or buy one first.
 
     Args:
         known: the check's interval if history gives it without a charge, else None.

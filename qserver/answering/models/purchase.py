@@ -1,4 +1,4 @@
-"""Plan the tables that a model needs in addition to history, and make it from all of them."""
+"""Plan the tables that a model needs beyond history, and make the model from all."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _TOO_LITTLE = "be enough for every table to cost a nano-epsilon"
 
 
 def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
-    """The tables that are to be measured or raised for a model; None for history alone.
+    """The tables to measure or raise for a model; None for history alone.
 
     Raises:
         InputError: the specification is wrong, or no table is worth a nano-epsilon, or data arrive
             over time, or the kind needs noise of another law.
     """
-    # Kinds load long: a process that is asked for no model does without.
+    # Kinds load slowly: only a process with requests for models loads them.
     from qserver.answering.models.kinds.registry import kind_of
 
     check_whole(replica.meta)
@@ -95,7 +95,7 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
 
 
 def _unit(holdings: Holdings) -> int:
-    """What a unit of charge costs of the dearest table, and of a sample.
+    """The cost of a unit of charge for the dearest table, and for a sample.
 
     It is k^p for k records per person, under replace-one twice that; less of tables that tell apart
     only what neighbours share, such as periods.
@@ -104,7 +104,7 @@ def _unit(holdings: Holdings) -> int:
 
 
 def _second(first: Sequence[WantedTable], unit: int, price_nano: int) -> Second:
-    """What the first tables leave of the price.
+    """The part of the price that the first tables leave.
 
     Raises:
         InputError: nothing.
@@ -119,7 +119,7 @@ def _second(first: Sequence[WantedTable], unit: int, price_nano: int) -> Second:
 def second_tables(
     replica: Replica, asked: ModelAsked, *, alpha_nano: int
 ) -> tuple[PlannedTable, ...]:
-    """The tables of a second purchase, once history has those of the first; reads no data.
+    """The tables of a second purchase, once history has the first; reads no data.
 
     Args:
         alpha_nano: most sum of the tables' charges.
@@ -134,13 +134,13 @@ def second_tables(
     raises = _raises(
         replica, [(product_partition(domain.sizes, t.classes), t.epsilon, True) for t in found]
     )
-    # Rows that are cells of a table have paid nothing of it: the charge has no cells.
+    # Rows that are cells of a table paid no part of this charge, which has no cells.
     return tuple(replace(table, sources=()) for table in replica.holdings.raised(raises))
 
 
 def check_whole(meta: DatasetMeta) -> None:
     """Return unless data arrive over time, or have a time: a model's tables need all cells at once,
-    and some of them no time.
+    some of them without a time.
 
     Raises:
         InputError: they do.
@@ -163,7 +163,7 @@ def check_whole(meta: DatasetMeta) -> None:
 def learnt(
     replica: Replica, asked: ModelAsked, *, charged_nano: int, remaining_nano: int
 ) -> ModelAnswer:
-    """The model from the history that the replica has read; its id, the job's, is added later.
+    """The model from the replica's history; its id, the job's, is added later.
 
     Raises:
         InputError: history does not suffice for it.
@@ -192,7 +192,7 @@ def sampled_plan(
         old = live.get(partition.key)
         paid = 0 if old is None else old.alpha_nano
         raises.append((partition, old, paid + sampled.alpha_nano))
-    # Rows that are cells of a table have paid nothing of it: the charge has no cells.
+    # Rows that are cells of a table paid no part of this charge, which has no cells.
     tables: tuple[PlannedTable, ...] = tuple(
         replace(table, sources=()) for table in holdings.raised(raises)
     )
@@ -233,7 +233,7 @@ def _planned(
 def _raises(
     replica: Replica, wanted: Sequence[tuple[ProductPartition, float, bool]]
 ) -> list[tuple[ProductPartition, TableMeasurement | None, int]]:
-    """Tables as `Holdings.raised` takes them.
+    """Tables in the form of `Holdings.raised`.
 
     Args:
         wanted: of each the cells, the charge, and whether it adds to what the same cells have paid.
@@ -252,16 +252,16 @@ def _raises(
 
 @runtime_checkable
 class BoundedKind(Protocol):
-    """A kind whose errors are bounded before anything is bought; pure and without state."""
+    """A kind whose errors have bounds before the purchase; pure and without state."""
 
     def error_bounds(
         self, specification: str, domain: Domain, released: Sequence[Marginal]
     ) -> ErrorBounds | None:
-        """Bounds by the noise of the tables that will be released, times the number of records."""
+        """Bounds by the noise of the future tables, times the number of records."""
 
 
 def foretold_error(replica: Replica, asked: ModelAsked, plan: Plan | None) -> ErrorBounds | None:
-    """Bounds on the errors of a model's answers once `plan` is carried out; reads no answer.
+    """Bounds on the errors of a model's answers after `plan`; reads no answer.
 
     Args:
         plan: the purchase; None for history alone.
@@ -285,7 +285,7 @@ def foretold_error(replica: Replica, asked: ModelAsked, plan: Plan | None) -> Er
 def foretold_wanted(
     replica: Replica, asked: ModelAsked, plan: Plan | None
 ) -> tuple[WantedError, ...]:
-    """The expected error of each wanted marginal once `plan` is carried out; reads no answer."""
+    """The expected error of each wanted marginal after `plan`; reads no answer."""
     from qserver.answering.models.kinds.registry import kind_of
 
     kind = kind_of(asked.kind)
@@ -303,7 +303,7 @@ def _axes(table: PlannedTable) -> tuple[int, ...]:
 def _marginal(
     table: PlannedTable, law: NoiseLaw, known: Mapping[tuple[int, ...], Marginal]
 ) -> Marginal:
-    """The table as it will be released, with what is known of the same cells; without values."""
+    """The table as it will be released, with the known answers of its cells; without values."""
     axes, scale = _axes(table), law.like_laplace(law.scale(table.alpha_nano))
     if law.is_additive and axes in known:
         scale = (scale**-2 + known[axes].scale ** -2) ** -0.5

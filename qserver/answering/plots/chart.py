@@ -54,7 +54,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Rule:
-    """A straight line across the whole plot at one x, or at one y."""
+    """A straight line across the plot at one x or one y."""
 
     label: str
     x: float | None = None
@@ -71,7 +71,7 @@ Mark = Line | Area | Rule
 
 @dataclass(frozen=True)
 class Chart:
-    """A plot: its axes and what is drawn between them, back to front.
+    """A plot: its axes and its marks, back to front.
 
     Args:
         title: one line that says what is shown.
@@ -191,7 +191,7 @@ def wrapped(text: str, *, width: float, size: float = FONT_SIZE) -> list[str]:
 
 
 def shortened(text: str, *, width: float, size: float = FONT_SIZE) -> str:
-    """`text`, or as much of it as has room before an ellipsis."""
+    """`text`, or as much as fits before an ellipsis."""
     if text_width(text, size=size) <= width:
         return text
     kept = text
@@ -262,14 +262,14 @@ DASHES = (None, "7 4", "2 3", "10 3 2 3", "5 2", "1 3")
 
 @dataclass(frozen=True)
 class Style:
-    """How a mark is drawn."""
+    """The style of a mark."""
 
     colour: str
     dash: str | None
     is_area: bool
 
     def sample(self, x: float, y: float) -> str:
-        """A piece of the mark; its left end is at x, its middle at y."""
+        """A piece of the mark, its left end at x, its middle at y."""
         if self.is_area:
             return element(
                 "rect", x=x, y=y - 6, width=_SAMPLE, height=12, fill=self.colour, fill_opacity=0.25
@@ -343,7 +343,7 @@ _CLIP = "plot"
 
 @dataclass(frozen=True)
 class Frame:
-    """The rectangle between the axes, in pixels, and what its sides mean."""
+    """The rectangle between the axes, in pixels and in the data's units."""
 
     left: float
     top: float

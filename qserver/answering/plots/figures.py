@@ -243,7 +243,7 @@ def posterior_chart(curve: PosteriorCurve, *, title: str) -> Chart:
 
 
 def _between(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:
-    """The height at x of the line through points, which beyond its ends goes on level."""
+    """The height at x of the line through points, level beyond its ends."""
     i = bisect_left(xs, x)
     if i in (0, len(xs)):
         return ys[min(i, len(ys) - 1)]

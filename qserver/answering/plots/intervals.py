@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Panel:
-    """Rows on one axis; its label says what is counted. At least one row."""
+    """Rows on one axis, whose label says what they count. At least one row."""
 
     label: str
     rows: tuple[Row, ...]
@@ -58,7 +58,7 @@ class Panel:
             raise InputError("rows", "be one or more", self.label)
 
     def ends(self) -> tuple[float, float]:
-        """The axis: all finite ends, and zero where that takes at most half of it."""
+        """The axis: all finite ends, and zero if that takes at most half of it."""
         values = [v for row in self.rows for v in (row.estimate, row.low, row.high)]
         finite = [v for v in values if v is not None and isfinite(v)] or [0.0, 1.0]
         low, high = min(finite), max(finite)
@@ -72,7 +72,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class IntervalChart:
-    """Panels below each other, with the same names at their left.
+    """Panels below each other, with the same names on the left.
 
     Args:
         title, description: as of a Chart.
@@ -147,7 +147,7 @@ def _panel(panel: Panel, frame: _Frame, *, top: float, colour: str) -> list[str]
     scale = (frame.right - frame.left) / (high - low)
 
     def place(value: float) -> float:
-        """The place of a value; what is off the axis is at its end."""
+        """The place of a value; off the axis, the nearer end."""
         return frame.left + scale * (min(max(value, low), high) - low)
 
     first = top + LINE_HEIGHT + _GAP

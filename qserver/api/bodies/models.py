@@ -56,7 +56,7 @@ class _AnyModelRequest(RequestBody):
         return int(self.epsilon * NANO)
 
     def document(self) -> dict[str, Any]:
-        """What the kind reads: its own members, and what was given of others."""
+        """The kind's own members of the request, and those of other kinds if given."""
         kind = self.kinds.get(self.kind)
         own = {field.name for field in kind.face.fields} if kind else set()
         read = own | (self.model_fields_set - {"kind", "epsilon"})
@@ -168,7 +168,7 @@ class ModelQuestion(RequestBody):
     )
 
     def form(self) -> Form:
-        """Which of the three was asked; InputError where none or several were, or a misfit."""
+        """The one form of the question; InputError for none, several or a misfit."""
         forms: tuple[Form, ...] = ("marginal", "most_probable", "count")
         asked = [f for f in forms if f in self.model_fields_set]
         if len(asked) != 1:
@@ -180,7 +180,7 @@ class ModelQuestion(RequestBody):
         return asked[0]
 
     def document(self) -> dict[str, Any]:
-        """What the kind reads."""
+        """The kind's own part of the question."""
         if self.form() == "marginal":
             return {"marginal": self.marginal, "given": self.given}
         return {"most_probable": self.most_probable or None, "given": self.given}
@@ -211,7 +211,7 @@ class ModelReplyBody(_OfModel):
 
     @classmethod
     def of(cls, learnt: ModelAnswer) -> Self:
-        """A reply of the model that says nothing yet."""
+        """A reply of the model, before it says anything."""
         return cls(
             model=learnt.id,
             version=learnt.version,
@@ -278,7 +278,7 @@ class ModelQuestionPriceBody(_OfModel):
 
     @classmethod
     def of(cls, learnt: ModelAnswer) -> Self:
-        """A price of nothing: the model tells its answer."""
+        """A price of nothing: the model knows the answer."""
         return cls(
             model=learnt.id,
             version=learnt.version,
@@ -320,7 +320,7 @@ class GateFields(RequestBody):
     basis: Basis = of(fields.BASIS)
 
     def gate(self) -> ReleaseGate:
-        """The rule; InputError where a value is out of range."""
+        """The rule; InputError for a value out of range."""
         try:
             return ReleaseGate(self.fpr, self.max_power, self.basis)
         except InputError as exc:
@@ -343,7 +343,7 @@ class LeakRequest(RequestBody):
         *,
         n_reference: float = inf,
     ) -> AuditRequest:
-        """What the audit is asked about; InputError where a value is out of range."""
+        """The subject of the audit; InputError for a value out of range."""
         if not self.records > 0:
             raise InputError("records", "be > 0", self.records)
         cap = None if self.epsilon is None else PrivacyCap(self.epsilon, relation, self.game)
@@ -365,7 +365,7 @@ class ModelAuditRequest(LeakRequest):
     gate: GateFields | None = None
 
     def audit(self, structure: Structure, relation: Relation) -> AuditRequest:
-        """What the audit is asked about; InputError where a value is out of range."""
+        """The subject of the audit; InputError for a value out of range."""
         gate = None if self.gate is None else self.gate.gate()
         known = inf if self.reference_records is None else self.reference_records
         return self.audit_of(structure, relation, gate, n_reference=known)
@@ -421,7 +421,7 @@ class ModelAuditBody(BaseModel):
 
     @classmethod
     def of(cls, report: TracingReport) -> Self:
-        """The report as JSON has it; one of an attack has no place here."""
+        """The report as JSON; a report of an attack has no place here."""
         return cls.model_validate(report.to_document())
 
 
@@ -434,7 +434,7 @@ class StructureRequest(LeakRequest):
     variables: list[str] | None = of(fields.VARIABLES)
 
     def audit(self, relation: Relation) -> Audit:
-        """The audit of any structure; InputError where a value is out of range."""
+        """The audit of any structure; InputError for a value out of range."""
         gate = self.gate.gate()
 
         def of(structure: Structure) -> AuditRequest:

@@ -182,12 +182,12 @@ def _prior(value: object) -> Prior | None:
 
 
 def _plain(value: object) -> object:
-    """A number as Python has it: requests are read with exact ones."""
+    """A number as Python has it; requests are read with exact ones."""
     return float(value) if isinstance(value, Decimal) else value
 
 
 def one_of(field: fields.Field, *, or_none: bool = False) -> BeforeValidator:
-    """Refuses what is none of a field's choices."""
+    """A validator that refuses any value but a field's choices."""
 
     def check(value: object) -> object:
         is_known = isinstance(value, str) and value in field.choices
@@ -203,7 +203,7 @@ _CHECKS = {"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiv
 
 
 def of(field: fields.Field, default: Any = ..., *, checked: bool = False, **more: Any) -> Any:
-    """A member of a body as the table of fields has it.
+    """A member of a body, from the table of fields.
 
     Args:
         default: in place of the field's own.
@@ -285,7 +285,7 @@ class SelectionRequest(RequestBody):
 
 
 def selection_of(asked: SelectionRequest | None) -> Selection | None:
-    """The choice that a request names; InputError where it means nothing."""
+    """The choice that a request names; InputError if it means nothing."""
     if asked is None:
         return None
     try:
@@ -295,7 +295,7 @@ def selection_of(asked: SelectionRequest | None) -> Selection | None:
 
 
 class _Read(RequestBody):
-    """The request whose answer is a reading of a posterior."""
+    """A request whose answer reads a posterior."""
 
     if TYPE_CHECKING:
         method: Method
@@ -305,7 +305,7 @@ class _Read(RequestBody):
         prior: Any
 
     def reading(self) -> Reading:
-        """How the posterior is read; InputError where that means nothing."""
+        """The reading of the posterior; InputError if it means nothing."""
         return Reading(self.method, self.step, self.draws, self.error, self.prior)
 
 
@@ -335,7 +335,7 @@ class QueryRequest(_Read):
 
 
 def without_defaults(*names: str, one_of: tuple[str, ...] = ()) -> ConfigDict:
-    """The schema of a body in which it counts what was given: null is no value.
+    """The schema of a body that counts given members: null is no value.
 
     Args:
         names: fields whose defaults mean nothing.
@@ -421,7 +421,7 @@ class WorkloadRequest(RequestBody):
             InputError: a question is wrong; names its place.
             CapacityError: there are too many questions or terms, or a question is too large.
         """
-        # Counted before anything is parsed, which takes longer than to count.
+        # Counted before the parsing, which takes longer.
         if len(self.questions) > MAX_QUESTIONS:
             raise CapacityError(
                 f"A workload may have at most {MAX_QUESTIONS:,} questions, "
@@ -436,7 +436,7 @@ class WorkloadRequest(RequestBody):
                 if exc.name == "as_of":  # it is of all
                     raise
                 raise exc.under(f"questions[{i}]") from exc
-            # A short text may mean many terms: it ends before all are read.
+            # A short text may mean many terms: reading ends at the bound.
             check_terms(found)
         chosen = selection_of(self.selected_from)
         if chosen is not None and chosen.m < len(found):

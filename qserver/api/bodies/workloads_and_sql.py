@@ -1,4 +1,4 @@
-"""Bodies of what has many answers: workloads, statements of SQL; and of jobs."""
+"""Bodies of workloads, of statements of SQL, and of jobs."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class AfterLookingBody(BaseModel):
 
     @classmethod
     def of(cls, found: WorkloadAnswer) -> Self | None:
-        """The intervals of a workload; None where there is no choice, or it is allowed for."""
+        """The intervals of a workload; None without a choice, or if the intervals allow for it."""
         if not found.ends or found.answers[0].selected_from is not None:
             return None
         readings = table_readings(found.ends)
@@ -115,7 +115,7 @@ class WorkloadAnswerBody(
 
     @classmethod
     def of(cls, record: object, **more: object) -> Self:
-        """The workload's answer as JSON has it."""
+        """The workload's answer as JSON."""
         looked = AfterLookingBody.of(record) if isinstance(record, WorkloadAnswer) else None
         return super().of(record, after_looking=looked, **more)
 
@@ -139,7 +139,7 @@ _AnyAnswerBody = AnswerBody | WorkloadAnswerBody | LearntBody
 
 
 def answer_body(found: AnyAnswer) -> _AnyAnswerBody:
-    """The answer of a question, of a workload or of a request for a model, as JSON has it."""
+    """The answer to a question, a workload or a model request, as JSON."""
     if isinstance(found, ModelAnswer):
         return LearntBody.of(found)
     if isinstance(found, WorkloadAnswer):
@@ -166,7 +166,7 @@ class SqlRequest(RequestBody):
     spend: StrictBool = of(fields.SPEND)
 
     def default(self) -> Exactness:
-        """How exact answers shall be where the text does not say it."""
+        """The exactness where the text states none."""
         half_width, confidence = (
             None if value is None else Fraction(str(value))
             for value in (self.within, self.confidence)
@@ -232,7 +232,7 @@ class SqlTableBody(
 
     @classmethod
     def of_answer(cls, found: StatementAnswer, *, delta: float | None = None) -> Self:
-        """The table as JSON has it, its cells with what bins hide of them."""
+        """The table as JSON, each cell with what bins hide."""
         rows = [
             SqlRowBody(
                 group=list(row.group),
@@ -269,7 +269,7 @@ class SqlPriceBody(
 
     @classmethod
     def of_price(cls, found: StatementExplanation, *, delta: float | None = None) -> Self:
-        """The price as JSON has it."""
+        """The price as JSON."""
         rows = zip(found.asked.statement.rows, found.known, strict=True)
         free = [{"group": row.group, "intervals": intervals} for row, intervals in rows]
         n = len(found.asked.questions)
@@ -284,7 +284,7 @@ class SqlBody(BaseModel):
 
     @classmethod
     def of(cls, found: AnyStatement, *, delta: float | None = None) -> Self:
-        """The answer as JSON has it."""
+        """The answer as JSON."""
         if isinstance(found, StatementExplanation):
             return cls(table=None, price=SqlPriceBody.of_price(found, delta=delta))
         return cls(table=SqlTableBody.of_answer(found, delta=delta), price=None)

@@ -1,1 +1,1 @@
-"""What an HTTP process is set up with: gunicorn's settings and worker, its store and its logs."""
+"""The setup of an HTTP process: gunicorn's settings and worker, the store, the logs."""

@@ -55,7 +55,7 @@ control_socket_disable = True
 
 
 def on_starting(_server: Any) -> None:
-    """Load the code once, and begin to count at zero: Prometheus knows a restart by it."""
+    """Load the code once, and count from zero: Prometheus notices a restart by that."""
     with loading():
         for name in _CODE:
             import_module(name)

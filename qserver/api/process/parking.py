@@ -1,4 +1,4 @@
-"""A gunicorn worker that puts requests aside: a request that waits holds no thread.
+"""A gunicorn worker that puts requests aside: a waiting request holds no thread.
 
 It is gunicorn's worker of threads with three pools in place of one: short requests, questions, and
 whatever may take seconds. The app asks to be run again by raising `Parked`. One thread looks after
@@ -43,7 +43,7 @@ _LONGEST_PAUSE_S = 0.25
 
 @dataclass
 class _Waiting(Generic[_C]):
-    """One request that was put aside."""
+    """A request that was put aside."""
 
     who: _C
     visit: Visit
@@ -52,7 +52,7 @@ class _Waiting(Generic[_C]):
 
 
 class JobWatch(Generic[_C]):
-    """Wakes those whose job ended, or whose time is over.
+    """Wakes requests whose job ended or whose time is over.
 
     Args:
         wake: called once for each, in the thread of the watch.
@@ -93,7 +93,7 @@ class JobWatch(Generic[_C]):
             self._sleep(self._look(waiting))
 
     def _look(self, waiting: list[_Waiting[_C]]) -> float:
-        """Wake whom it is time to wake; returns how long to pause, in seconds."""
+        """Wake the requests whose time has come; returns the next pause in seconds."""
         jobs, begun = {w.parked.job for w in waiting}, self._spent()
         try:
             ended = set(waiting[0].parked.ended(jobs))
@@ -135,7 +135,7 @@ _OTHER_FILES = 64
 
 
 class Connection(TConn):  # type: ignore[misc]
-    """A connection and the request on it that was put aside, if there is one."""
+    """A connection, and its request that was put aside, if any."""
 
     visit: Visit | None = None
     request: Any = None
@@ -145,13 +145,13 @@ class Connection(TConn):  # type: ignore[misc]
 
     @property
     def n_body_bytes(self) -> int:
-        """Length of the body, if it was read."""
+        """The length of the body, if it was read."""
         body = None if self.environ is None else self.environ["wsgi.input"]
         return body.getbuffer().nbytes if isinstance(body, BytesIO) else 0
 
 
 class _Joined:
-    """A socket that keeps the head of a reply until the body comes: both go in one write.
+    """A socket that keeps a reply's head until its body comes, so that one write sends both.
 
     What else is asked of the socket comes after the head.
     """
@@ -161,7 +161,7 @@ class _Joined:
         self._is_new = True
 
     def sendall(self, data: bytes) -> None:
-        """Send, but for what is sent first."""
+        """Send, except what is to go with later bytes."""
         if self._is_new:
             self._head, self._is_new = data, False
             return
@@ -179,7 +179,7 @@ class _Joined:
 
 
 class _Again:
-    """A parser whose next request is the one at hand; otherwise as it was."""
+    """A parser whose next request is the present one."""
 
     def __init__(self, parser: Any, request: Any) -> None:
         self.parser = parser
@@ -193,10 +193,10 @@ class _Again:
 
 
 class ParkingWorker(ThreadWorker):  # type: ignore[misc]
-    """Runs the app in lanes, and again where it asks for that."""
+    """Runs the app in lanes, and runs it again where it asks."""
 
     def init_process(self) -> None:
-        """Make the lanes, and then do as any worker."""
+        """Make the lanes, then start as any worker."""
         sys.setswitchinterval(_SWITCH_S)
         self.worker_connections = _allowed_connections()
         self.max_keepalived = self.worker_connections - self.cfg.threads
@@ -217,11 +217,11 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
         self.wsgi: WSGIApplication = self._call
 
     def accept(self, listener: Any) -> None:
-        """Take a connection; it gets a thread when its request begins to come."""
+        """Take a connection; a thread takes it over when its request begins to arrive."""
         try:
             sock, address = listener.accept()
         except OSError as exc:
-            # Another process was quicker, or the client left; else others must close files first.
+            # Another process was quicker, or the client left; else other files must close first.
             if exc.errno in (errno.EMFILE, errno.ENFILE):
                 time.sleep(_NO_FILES_S)
             return
@@ -245,7 +245,7 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
         return goes_on
 
     def handle(self, conn: Connection) -> Any:
-        """What is to happen with the connection; a request that was put aside is kept with it."""
+        """The next step with the connection, which keeps a request that was put aside."""
         parser = conn.parser
         if conn.request is not None:
             conn.parser = _Again(parser, conn.request)
@@ -277,7 +277,7 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
             conn.visit, conn.environ = Visit(), environ
         conn.environ[VISIT_KEY] = conn.visit
         body = conn.environ["wsgi.input"]
-        if isinstance(body, BytesIO):  # it was read in an earlier run
+        if isinstance(body, BytesIO):  # an earlier run has read it
             body.seek(0)
         with visiting(conn.visit):
             return self._app(conn.environ, start)
@@ -300,7 +300,7 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
         self.method_queue.defer(self._run_again, conn)
 
     def _run_again(self, conn: Connection) -> None:
-        """Form the reply of a request whose job ended. A question's is short, others' may not be.
+        """Form the reply of a request whose job ended. A question's is short, others' may be long.
 
         Those have neither the threads of short requests nor to wait behind explanations.
         """
@@ -316,7 +316,7 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
 
 
 def _deferred() -> Future[Any]:
-    """The outcome of a connection that has sent nothing yet, in gunicorn's words."""
+    """The outcome of a connection that has sent nothing yet, in gunicorn's form."""
     future: Future[Any] = Future()
     future.set_result(_DEFER)
     return future

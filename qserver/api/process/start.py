@@ -1,4 +1,4 @@
-"""What a process of the online side opens when it starts: the store, who may ask, and its log.
+"""What a process of the online side opens at its start: the store, accounts, sign-on, its log.
 
 The online side's logs: what fails, under the request's id; a line per request only if asked.
 
@@ -40,7 +40,7 @@ def sign_on_of(store: Store, settings: Settings) -> SignOn | None:
 
 
 def access_of(store: Store, settings: Settings, sign_on: SignOn | None) -> Access:
-    """Who may ask: accounts, or whoever is on this machine."""
+    """Who may ask: accounts, or anybody on this machine."""
     from qserver.storage.accounts import AccountBook, RateLimiter
 
     if settings.open_access:
@@ -55,7 +55,7 @@ def access_of(store: Store, settings: Settings, sign_on: SignOn | None) -> Acces
 
 
 def open_store(settings: Settings) -> Store:
-    """The store, which may be about to start; raises as `Store.open` when it is late."""
+    """The store, which may still be starting; raises as `Store.open` when late."""
     from qserver.storage.store import Store
 
     deadline = time.monotonic() + _STORE_WAIT_S
@@ -69,7 +69,7 @@ def open_store(settings: Settings) -> Store:
 
 
 class RequestIdFilter(logging.Filter):
-    """Gives each record of a request its id, and that of its trace."""
+    """Gives each log record the id and the trace of its request."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Always true."""
@@ -81,7 +81,7 @@ class RequestIdFilter(logging.Filter):
 
 
 def logging_config(log_format: str) -> dict[str, Any]:
-    """The configuration of `logging` and of gunicorn's own loggers: all to standard error.
+    """The configuration of `logging` and of gunicorn's loggers: all to standard error.
 
     Args:
         log_format: `text` or `json`.

@@ -1,4 +1,4 @@
-"""Datasets: what is public of them, what was released, where the budget went.
+"""Datasets: their public facts, their releases, where the budget went.
 
 For their owner also the audit log, and who spent what.
 """
@@ -150,7 +150,7 @@ class DatasetViews(Views):
 
 
 def measurement_id(text: str) -> int:
-    """The id in a path; NotFoundError if no measurement can have it."""
+    """The id in a path; NotFoundError if no measurement can have this id."""
     if not (text.isascii() and text.isdigit()) or len(text) > _MAX_ID_DIGITS:
         raise NotFoundError("measurement", text[:80])
     return int(text)

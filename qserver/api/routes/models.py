@@ -191,7 +191,7 @@ class ModelViews(Views):
         reply: ModelReplyBody,
         terms: Terms,
     ) -> JobStatus | None:
-        """Put the check, and what follows from it, into the reply; the job that is waited for.
+        """Put the check and its consequences into the reply; or the job to wait for.
 
         What the check released decides whether the fallback is bought: both are charged before
         they are drawn, each by itself.
@@ -260,7 +260,7 @@ class ModelPriceViews(Views):
         asked = read_request(ModelQuestion)
         reply = ModelQuestionPriceBody.of(self._service.models.learnt(dataset, model))
         if asked.form() != "count":
-            # It costs nothing, and what it would be refused for it is refused for here.
+            # The price costs nothing; a refusal of the question is a refusal here.
             self._service.models.ask(dataset, model, asked.document())
             return json_reply(reply)
         query = self._service.parse(dataset, asked.count)
@@ -279,7 +279,7 @@ class ModelPriceViews(Views):
 
 
 def _known(check: Explanation) -> tuple[float, float] | None:
-    """The check's interval where history gives it."""
+    """The check's interval if history gives one."""
     if check.kind not in ("free", "exact") or check.free is None:
         return None
     return check.free.low, check.free.high

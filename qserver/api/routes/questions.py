@@ -1,4 +1,4 @@
-"""Whatever is asked: questions, workloads and statements of SQL, their prices, and their jobs."""
+"""Questions, workloads and statements of SQL, their prices, and their jobs."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ class _Keeping(Views):
     def _kept(
         self, cache: AnswerCache, dataset: str, body: bytes, state: Stamp, terms: Terms
     ) -> bytes | None:
-        """The reply to the same body, where nothing has changed since and nothing was charged."""
+        """The reply to an equal body, where nothing changed since and nothing was charged."""
         kept, key = cache.find(dataset, body), terms.idempotency
-        # Whoever waited for a job, or comes again under a key, is told what that cost.
+        # A caller that waited for a job, or repeats a key, is told what that cost.
         if kept is None or kept.version != state or is_second_run():
             return None
         return kept.payload if key is None or self._service.is_new(dataset, key) else None
@@ -185,7 +185,7 @@ class QuestionViews(_Keeping):
             return job_reply(found, terms.preference)
         made = AnswerBody.of(found, delta=self._service.delta(dataset))
         payload = made.model_dump_json().encode()
-        # Under a key it may be the answer of an older state.
+        # The answer to a repeated key may belong to an older state.
         is_new = terms.idempotency is None or _is_at(found, version)
         if is_new and _is_free(found):
             self._cache.keep(dataset, body, KeptAnswer(version, payload))
@@ -282,7 +282,7 @@ class WorkloadViews(_Keeping):
 
 
 def _is_of(found: WorkloadAnswer, state: Stamp) -> bool:
-    """Whether answers cost nothing, and are of this state of the dataset."""
+    """Whether answers cost nothing and belong to this state of the dataset."""
     is_free = not found.charged_nano and all(
         a.source in ("history", "exact") for a in found.answers
     )
@@ -290,12 +290,12 @@ def _is_of(found: WorkloadAnswer, state: Stamp) -> bool:
 
 
 def _is_at(found: Answer | WorkloadAnswer, state: Stamp) -> bool:
-    """Whether an answer is of this state."""
+    """Whether an answer belongs to this state."""
     return (found.version, found.remaining_nano) == (state.n_shown, state.remaining_nano)
 
 
 def _consistent(asked: WorkloadRequest, workload: Workload) -> ConsistentWorkload | None:
-    """What will find consistent answers, where they are asked for."""
+    """The search for consistent answers, where the request asks for these."""
     if not asked.consistent:
         return None
     return ConsistentWorkload([q.query for q in workload.questions])

@@ -130,7 +130,7 @@ def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def run_allow(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Set what an account may spend."""
+    """Set an account's allowance."""
     allowance = Allowance(
         limit_nano=_nano(args.limit, "--limit"), pace_nano=_nano(args.per_day, "--per-day")
     )
@@ -142,7 +142,7 @@ def run_allow(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def run_requests(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Show what waits to be confirmed here."""
+    """Show the requests that wait for confirmation here."""
     found = _wishes(args, runtime).all("qserver")
     for wish in found:
         runtime.console.line(f"{wish.digest}  {wish.words}\n  {wish.line}")
@@ -152,7 +152,7 @@ def run_requests(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def run_confirm(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Run what an owner asked for, once it was read and confirmed here."""
+    """Run a request of an owner, once read and confirmed here."""
     wishes = _wishes(args, runtime)
     wish = wishes.one(args.digest, "qserver")
     if not args.drop:
@@ -189,7 +189,7 @@ def _show_token(runtime: Runtime, text: str) -> None:
 
 
 def _nano(text: str | None, name: str) -> int | None:
-    """Epsilon as typed, in nano-epsilon rounded down; None if it was not given."""
+    """Epsilon as typed, in nano-epsilon rounded down; None if absent."""
     if text is None:
         return None
     value = exact_number(text, name, ConfigError)

@@ -17,7 +17,7 @@ from qserver.cli.conditions import parse_json
 from qserver.cli.console import Console
 from qserver.cli.models import gate_text, show_complexity
 from qserver.cli.plot import check_svg_path, write_svg
-from qserver.cli.requests import add_fields
+from qserver.cli.remote_commands import add_fields
 from qserver.cli.runtime import Commands, ExitCode, Runtime, add_store_options, store_settings
 from qserver.errors import ConfigError
 from qserver.query import request_fields as fields

@@ -98,7 +98,7 @@ def adult_demo() -> Demo:
 
 
 def weekly_demo(folder: Path) -> Demo:
-    """Flights from New York, of which the first weeks are sealed at first.
+    """Flights from New York, whose first weeks are sealed at the start.
 
     Args:
         folder: gets a file per week that can be appended, and one with the weeks before.
@@ -123,7 +123,7 @@ def weekly_demo(folder: Path) -> Demo:
 
 
 def deal_weeks(folder: Path) -> Path:
-    """Write a file per week that is not sealed at first, such as `2013-W10.csv`.
+    """Write a file for each week that is not sealed at the start, such as `2013-W10.csv`.
 
     Returns:
         The file of the weeks before, which is attached.
@@ -143,7 +143,7 @@ def deal_weeks(folder: Path) -> Path:
 
 
 def next_week(folder: Path, sealed: str) -> tuple[str, Path] | None:
-    """The week after the last sealed one with its file; None where all are sealed."""
+    """The week after the last sealed one with its file; None if all are sealed."""
     ahead = sorted(p for p in folder.glob("2*.csv") if p.stem > sealed)
     return (ahead[0].stem, ahead[0]) if ahead else None
 
@@ -271,7 +271,7 @@ def _http_spec(
 
 @dataclass(frozen=True)
 class _Facts:
-    """What the store says of the demo's dataset when all is ready."""
+    """The store's facts on the demo's dataset once all is ready."""
 
     budget: Budget
     periods: SealedPeriods | None

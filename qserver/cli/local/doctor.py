@@ -115,7 +115,7 @@ def _check_folder(root: Path) -> Iterator[Finding]:
 
 
 def _check_space(root: Path) -> Iterator[Finding]:
-    """On a full disk the store refuses to write: that is safe, but stops new measurements."""
+    """On a full disk the store refuses writes: safe, but no new measurements."""
     if not root.is_dir():
         return
     found = os.statvfs(root)
@@ -128,7 +128,7 @@ def _check_space(root: Path) -> Iterator[Finding]:
 
 
 def _check_embedded(runtime: Runtime, folder: StateFolder) -> Iterator[Finding]:
-    """The store that runs on the folder, if any; none is not a fault."""
+    """The store that runs on the folder, if any; none is no fault."""
     try:
         is_running, is_stopping = folder.running_url() is not None, folder.is_stopping
     except QServerError as exc:

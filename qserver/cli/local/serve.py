@@ -48,7 +48,7 @@ def patiently(
     runtime: Runtime,
     signals: StopSignals,
 ) -> T:
-    """What `find` returns once it does; the first refusal is told in one line.
+    """The result of `find` as soon as it succeeds; one line tells of its first refusal.
 
     Raises:
         QServerError: one of `passing`, when the time is over or a signal asks to stop.
@@ -71,7 +71,7 @@ _SPEND = "SET qserver.spend = on"
 
 @dataclass(frozen=True)
 class PostgresPort:
-    """A socket that listens; None where no such port was asked for."""
+    """A listening socket; None if settings name no such port."""
 
     listener: socket.socket | None
 
@@ -83,7 +83,7 @@ class PostgresPort:
         *,
         state: Path | None,
     ) -> None:
-        """Serve it in a process of its own; its log is in the state folder."""
+        """Serve the port in a process of its own; its log is in the state folder."""
         if self.listener is not None:
             log = state / "log" / "postgres.log" if state else None
             supervisor.start(
@@ -91,7 +91,7 @@ class PostgresPort:
             )
 
     def announce(self, runtime: Runtime, settings: Settings, *, statement: str = "") -> None:
-        """Print how to connect, and a statement to try."""
+        """Print how to connect, with a statement to try."""
         if self.listener is None:
             return
         host, port = self.listener.getsockname()[:2]
@@ -110,7 +110,7 @@ class PostgresPort:
             )
 
     def close(self) -> None:
-        """Take no more connections here; the process that serves it goes on until it is stopped."""
+        """Take no more connections here; the port's process serves on until stopped."""
         if self.listener is not None:
             self.listener.close()
 
@@ -122,7 +122,7 @@ class PostgresPort:
 
 
 def _shell(statement: str) -> str:
-    """A statement for a shell; in double quotes where it has single ones, which read better."""
+    """A statement for a shell; in double quotes if it contains single ones, which reads better."""
     return quote(statement) if any(c in statement for c in '"$`\\!') else f'"{statement}"'
 
 
@@ -218,7 +218,7 @@ def open_other_port(
 
 
 def start_store(state: Path, runtime: Runtime, signals: StopSignals) -> EmbeddedServer:
-    """The store on a state folder, started again for a while where it is killed meanwhile.
+    """The store on a state folder; started again for a while if killed meanwhile.
 
     Raises as `EmbeddedServer.start` does.
     """
@@ -233,7 +233,7 @@ def start_store(state: Path, runtime: Runtime, signals: StopSignals) -> Embedded
 def ready_store(
     own: EmbeddedServer | None, settings: Settings, runtime: Runtime, signals: StopSignals
 ) -> Store:
-    """The store of these settings, once it keeps what it acknowledges.
+    """The store of these settings, once its acknowledgements are durable.
 
     Our own is started again where it was killed since its start; another's is not waited for.
 
@@ -273,12 +273,12 @@ def settings_for(
 
 
 def supervise(store: EmbeddedServer | None, runtime: Runtime) -> Supervisor:
-    """A supervisor of our own store, if there is one, and of what is started next."""
+    """A supervisor of our own store, if any, and of the children that start next."""
     return Supervisor(store=store, report=runtime.console.note)
 
 
 def begin_stop(store: EmbeddedServer | None, listener: socket.socket, port: PostgresPort) -> None:
-    """Take no more connections, and mark the state folder for the next server to see.
+    """Take no more connections, and mark the state folder for the next server.
 
     The port is free once the HTTP processes have closed it, too. Questions in progress may take
     longer.
@@ -324,7 +324,7 @@ def await_http(
 
 
 def _holds(also: Callable[[], bool]) -> bool:
-    """Whether it holds, as far as the store can be asked: it may be about to start again."""
+    """Whether the condition holds; False while the store may be starting again."""
     with contextlib.suppress(StoreUnavailableError):
         return also()
     return False
@@ -333,7 +333,7 @@ def _holds(also: Callable[[], bool]) -> bool:
 def supervised(
     find: Callable[[], T], supervisor: Supervisor, runtime: Runtime, signals: StopSignals
 ) -> T:
-    """What `find` reads from the store, which is started again meanwhile where it was killed.
+    """The result of `find` on the store, which is started again meanwhile if killed.
 
     Raises:
         StoreUnavailableError: it is away for long.

@@ -29,7 +29,7 @@ _CHOICES: Final[Mapping[str, bool]] = {"on": True, "true": True, "off": False, "
 
 
 def arguments(url: URL, *, scheme: str) -> dict[str, Any]:
-    """What `connect` takes; the password is the token, whatever the name before it.
+    """The arguments of `connect`; the password is the token, whatever the user name.
 
     Args:
         scheme: http, or https.
@@ -82,7 +82,7 @@ _TYPES: Final[Mapping[str, type[Any]]] = {
 
 
 def table_names(client: Client, schema: str | None) -> list[str]:
-    """The datasets that the token may ask, in the one schema that there is."""
+    """The datasets that the token may ask, in the one schema."""
     if schema not in (None, SCHEMA):
         return []
     with _reflecting("all datasets"):
@@ -115,7 +115,7 @@ def document_of(client: Client, table: str, schema: str | None) -> Mapping[str, 
 
 @contextmanager
 def _reflecting(what: str) -> Iterator[None]:
-    """Errors of the client become SQLAlchemy's; what is not there is a NoSuchTableError."""
+    """Turn errors of the client into SQLAlchemy's; a missing dataset becomes NoSuchTableError."""
     try:
         with translated():
             yield
@@ -140,7 +140,7 @@ SPEND: Final = "qserver_spend"
 
 
 class _Spend(ConnectionCharacteristic):
-    """Whether a connection spends; back in the pool it does as its URL says."""
+    """Whether a connection spends; in the pool it returns to its URL's choice."""
 
     transactional = False
 
@@ -157,13 +157,13 @@ class _Spend(ConnectionCharacteristic):
 
 
 class _Names(IdentifierPreparer):
-    """Quotes the words that a statement has beyond SQLAlchemy's."""
+    """Quotes the words that this SQL has beyond SQLAlchemy's."""
 
     reserved_words = frozenset(RESERVED_WORDS) | {"within", "confidence", "percent", "explain"}
 
 
 class QServerDialect(DefaultDialect):
-    """A server by `http`; nothing is spent unless the URL or the connection says so.
+    """A server by `http`; a connection spends only if the URL or the connection says so.
 
     Attributes:
         spends: whether connections spend that say nothing themselves.
@@ -195,16 +195,16 @@ class QServerDialect(DefaultDialect):
         return [], found
 
     def initialize(self, connection: Any) -> None:
-        """Asks the server nothing: there is one version of the protocol, and one schema."""
+        """Ask the server nothing: one version of the protocol, and one schema."""
 
     def do_ping(self, dbapi_connection: Connection) -> bool:
-        """Whether the server answers; raises as the driver does if not."""
+        """Whether the server answers; otherwise raises as the driver does."""
         with translated():
             dbapi_connection.client.datasets()
         return True
 
     def get_isolation_level_values(self, dbapi_conn: Connection) -> tuple[str, ...]:  # noqa: ARG002
-        """The one that holds anyway, for tools that ask for it."""
+        """The only isolation level, for tools that ask for it."""
         return ("AUTOCOMMIT",)
 
     def get_isolation_level(self, dbapi_connection: Connection) -> str:  # noqa: ARG002
@@ -212,7 +212,7 @@ class QServerDialect(DefaultDialect):
         return "AUTOCOMMIT"
 
     def set_isolation_level(self, dbapi_connection: Connection, level: str) -> None:
-        """Does nothing; SQLAlchemy refuses all levels but the one."""
+        """Does nothing; SQLAlchemy refuses all levels but the only one."""
 
     def get_schema_names(self, connection: Any, **_: Any) -> list[str]:  # noqa: ARG002
         """The one schema."""
@@ -242,7 +242,7 @@ class QServerDialect(DefaultDialect):
         return {"text": facts["domain"].get("description") or None}
 
     def get_pk_constraint(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """None: rows are not to be told apart."""
+        """None: no key may distinguish rows."""
         return {"constrained_columns": [], "name": None}
 
     def _none(self, *_: Any, **__: Any) -> list[Any]:

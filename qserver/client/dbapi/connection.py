@@ -1,4 +1,4 @@
-"""Connections, which know the server and whether anything may be spent, and their cursors.
+"""Connections, which know the server and whether they may spend, and their cursors.
 
 Values of PEP 249: types of columns, constructors, and what is put in place of a `?`.
 
@@ -61,7 +61,7 @@ def TimestampFromTicks(ticks: float) -> datetime:  # noqa: N802
 
 
 def bound(text: str, values: Sequence[Any] | None) -> str:
-    """The statement with a literal in place of each `?`; as it is where `values` is None.
+    """The statement with a literal in place of each `?`; unchanged if `values` is None.
 
     Raises:
         ProgrammingError: there are more values than places, or fewer.
@@ -195,11 +195,11 @@ class Cursor:
         return self
 
     def executemany(self, operation: str, parameters: Sequence[Any]) -> None:  # noqa: ARG002
-        """NotSupportedError: a statement that is asked gives rows."""
+        """NotSupportedError: every statement gives rows."""
         raise NotSupportedError("Ask each statement by `execute`: every one of them gives rows.")
 
     def price(self, operation: str, parameters: Sequence[Any] | None = None) -> Price:
-        """What a statement would cost; spends nothing. Raises as `execute` does."""
+        """The price of a statement; spends nothing. Raises as `execute`."""
         self._check_open()
         with translated():
             return self._price(bound(operation, parameters))
@@ -240,7 +240,7 @@ class Cursor:
         """Does nothing, as PEP 249 allows."""
 
     def close(self) -> None:
-        """Ends the cursor; whatever is asked of it afterwards is an InterfaceError."""
+        """End the cursor; later calls raise InterfaceError."""
         self._is_closed = True
         self._result, self._rows = None, []
 
@@ -289,7 +289,7 @@ class Cursor:
         return connection.client.price(text, dataset=self._dataset(text), **said)
 
     def _dataset(self, text: str) -> str | None:
-        """The connection's dataset for a text that names none; else None."""
+        """The connection's dataset for a text without one; else None."""
         own = self.connection.dataset
         if own is None:
             return None
@@ -312,7 +312,7 @@ def _price_columns(price: Price) -> list[Column]:
 
 
 class Connection:
-    """A way to a server. Thread-safe; each thread takes a cursor of its own.
+    """A way to a server. Thread-safe; each thread takes its own cursor.
 
     Attributes:
         client: the client that asks, for what SQL cannot say.
@@ -349,7 +349,7 @@ class Connection:
 
     @property
     def exactness(self) -> dict[str, Any]:
-        """What holds where a text does not say it: `within`, `confidence` and `measure`."""
+        """The exactness where a text states none: `within`, `confidence` and `measure`."""
         return dict(self._exactness)
 
     def cursor(self) -> Cursor:
@@ -370,11 +370,11 @@ class Connection:
         self.check_open()
 
     def close(self) -> None:
-        """End the connection; its cursors cannot ask any more."""
+        """End the connection; its cursors cannot ask any longer."""
         self._is_closed = True
 
     def check_open(self) -> None:
-        """Return if the connection was not closed; InterfaceError."""
+        """Return if the connection is open; InterfaceError."""
         if self._is_closed:
             raise InterfaceError("The connection is closed.")
 

@@ -34,11 +34,11 @@ _ALLOW = "`connect(..., spend=True)` or `connection.spend = True` allows it."
 
 
 class Warning(builtins.Warning):  # noqa: A001 - PEP 249 names it so
-    """Something important that is no error; never raised."""
+    """An important remark that is no error; never raised."""
 
 
 class Error(Exception):
-    """Base of all errors of the driver; `__cause__` is that of the client."""
+    """Base of all errors of the driver; `__cause__` is the client's error."""
 
 
 class InterfaceError(Error):
@@ -66,15 +66,15 @@ class InternalError(DatabaseError):
 
 
 class ProgrammingError(DatabaseError):
-    """The statement is wrong, or its dataset is not there."""
+    """The statement is wrong, or its dataset is missing."""
 
 
 class NotSupportedError(DatabaseError):
-    """There is nothing like it here."""
+    """The driver offers nothing like it."""
 
 
 class PriceError(OperationalError):
-    """It costs something that may not be spent; nothing was spent.
+    """The statement would cost more than the connection may spend; nothing was spent.
 
     Args:
         price, remaining: in epsilon; None where the server does not tell.
@@ -100,7 +100,7 @@ _KINDS: tuple[tuple[type[QServerError], type[Error]], ...] = (
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Errors of the client become those of PEP 249."""
+    """Turn errors of the client into those of PEP 249."""
     try:
         yield
     except BudgetProblemError as exc:

@@ -18,7 +18,7 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.vectors import IntArray
 from qserver.inference.disagreement.known_sums import KnownSums, Together
-from qserver.inference.disagreement.normal_law import LAPLACE_VARIANCE
+from qserver.inference.disagreement.normal_law_given_sums import LAPLACE_VARIANCE
 from qserver.query.class_grid import ProductPartition
 from qserver.query.linear_query import LinearQuery, Term
 from qserver.records.charge import NANO

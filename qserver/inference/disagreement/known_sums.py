@@ -33,7 +33,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from qserver.inference.arrays import FloatArray, Places
-from qserver.inference.disagreement.normal_law import (
+from qserver.inference.disagreement.normal_law_given_sums import (
     LAPLACE_VARIANCE,
     NARROWEST,
     ByBasis,

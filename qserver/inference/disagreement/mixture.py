@@ -41,7 +41,7 @@ from scipy.special import ndtr
 
 from qserver.inference.arrays import FloatArray, Places
 from qserver.inference.disagreement.known_sums import Reduced
-from qserver.inference.disagreement.normal_law import (
+from qserver.inference.disagreement.normal_law_given_sums import (
     LAPLACE_VARIANCE,
     Cavity,
     NormalLaw,

@@ -16,8 +16,8 @@ from threading import Lock
 
 import numpy as np
 
-from qserver.inference.disagreement.error_law import ENOUGH
 from qserver.inference.disagreement.known_sums import KnownSums, Together
+from qserver.inference.disagreement.law_by_cheapest_method import ENOUGH
 from qserver.inference.estimate import RowEstimate, trim
 from qserver.inference.limits import MAX_ROWS, MOST_MERGED
 from qserver.inference.posterior.cells_as_rows import (

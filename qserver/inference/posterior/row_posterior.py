@@ -14,10 +14,10 @@ import numpy as np
 
 from qserver.errors import EvaluationError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.disagreement.error_law import law_given, laws_given
 from qserver.inference.disagreement.finest_table import Beside, by_finest
 from qserver.inference.disagreement.known_sums import Together
-from qserver.inference.disagreement.normal_law import LAPLACE_VARIANCE
+from qserver.inference.disagreement.law_by_cheapest_method import law_given, laws_given
+from qserver.inference.disagreement.normal_law_given_sums import LAPLACE_VARIANCE
 from qserver.inference.disagreement.table_of_law import TableOfLaw
 from qserver.inference.estimate import Posterior, WeightedSum, weighted_sum
 from qserver.inference.posterior.disagreeing_rows import GivenPosterior, Stated

@@ -21,7 +21,7 @@ from scipy.special import chdtri
 from qserver.inference.arrays import FloatArray
 from qserver.inference.disagreement.gibbs_sampler import N_CHAINS, farthest_off
 from qserver.inference.disagreement.known_sums import Together
-from qserver.inference.disagreement.normal_law import LAPLACE_VARIANCE
+from qserver.inference.disagreement.normal_law_given_sums import LAPLACE_VARIANCE
 from qserver.inference.estimate import trim
 from qserver.inference.posterior.row_posterior import FAULTS_OF_FLOATS
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from qserver.errors import RequirementError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.law.rates import Asked
+from qserver.inference.law.number_in_steps import Asked
 from qserver.query.sql.functions.thresholds import RECORD, Levels
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.law.rates import Asked
+from qserver.inference.law.number_in_steps import Asked
 from qserver.inference.smooth.part_law import PartLaw
 
 Values = Callable[[FloatArray], FloatArray]

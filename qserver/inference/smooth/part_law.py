@@ -20,7 +20,7 @@ from scipy.special import gammaincinv, ndtri
 from qserver.inference.arrays import FloatArray, Places
 from qserver.inference.disagreement.gibbs_sampler import drawn_errors
 from qserver.inference.disagreement.known_sums import Reduced, Together
-from qserver.inference.disagreement.normal_law import LAPLACE_VARIANCE
+from qserver.inference.disagreement.normal_law_given_sums import LAPLACE_VARIANCE
 from qserver.inference.estimate import Posterior
 from qserver.records.privacy.noise_law import NoiseLaw
 

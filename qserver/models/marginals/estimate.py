@@ -352,7 +352,7 @@ class Targets:
 
     @classmethod
     def of(cls, found: RelaxedDistribution) -> Targets:
-        """Those of the tables of an estimate."""
+        """The targets of an estimate's tables."""
         held = found.layout.scopes
         pairs = dict.fromkeys(chain.from_iterable(combinations(s, 2) for s in held))
         layout = layout_of(found.layout.sizes, [*held, *pairs])
@@ -361,7 +361,7 @@ class Targets:
 
     @property
     def pairs(self) -> Targets:
-        """Those of at most two attributes."""
+        """The targets of at most two attributes."""
         kept = [i for i, s in enumerate(self.layout.scopes) if len(s) <= 2]
         tables = [self.layout.table(self.tables, i).ravel() for i in kept]
         layout = Layout(self.layout.sizes, tuple(self.layout.scopes[i] for i in kept))

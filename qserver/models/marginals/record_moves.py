@@ -178,7 +178,7 @@ class _Movable:
     def of(
         cls, a: int, n: int, tables: _Places, copies: _Places, own: IndexArray, costs: FloatArray
     ) -> _Movable:
-        """That of attribute `a`, of n values, whose copies with it last are `own`, in a row.
+        """The movable attribute `a`, of n values, whose copies with it last are `own`, in a row.
 
         Args:
             costs: of all copies; others change them, too.
@@ -202,6 +202,6 @@ class _Movable:
         )
 
     def places(self, codes: FloatArray) -> tuple[IndexArray, IndexArray, IndexArray]:
-        """The row, the cells of tables and those of copies, each of shape (tables, records)."""
+        """The row, the cells of tables and of copies, each of shape (tables, records)."""
         found, n = (self.strides @ codes + self.offsets).astype(np.intp), len(self.steps)
         return found[:n], found[n : 2 * n], found[2 * n :]

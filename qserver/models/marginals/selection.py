@@ -255,7 +255,7 @@ class _WorkloadError:
         return self.error(np.full(self._n_offered, 1.0 / self._n_offered))
 
     def deviations(self, missed: float) -> FloatArray:
-        """Standard deviation of a cell of each wanted marginal, by what is known."""
+        """Standard deviation of a cell of each wanted marginal, from all measurements."""
         with np.errstate(divide="ignore"):
             variances = self._weights / (self._gain.T @ self._law.information(self.known))
         lost = np.isinf(variances) & self._is_wide

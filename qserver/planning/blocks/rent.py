@@ -14,7 +14,7 @@ import numpy as np
 
 from qserver.inference.rows.shortest_interval import safe_half_width
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.limits import LIMITS
+from qserver.ledger.constants import LIMITS
 from qserver.planning.blocks.wants import normal_z, octave_of
 from qserver.planning.constants import PLANNER
 from qserver.planning.fresh_row import alpha_nano_up

@@ -49,7 +49,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class AnswerView:
-    """An answer with everything that its page shows.
+    """An answer with all that its page shows.
 
     Args:
         heading: what was asked.
@@ -75,7 +75,7 @@ class AnswerView:
 
     @property
     def sentence(self) -> str:
-        """Interval, cost and what remains, in a sentence."""
+        """Interval, cost and the budget left, in a sentence."""
         return numbers.answer_words(self.answer, charged_nano=self.answer.charged_nano)
 
     @property
@@ -85,7 +85,7 @@ class AnswerView:
 
     @property
     def axis_decimals(self) -> int:
-        """The same for places of the curve, which are not rounded to tens."""
+        """Decimals for places of the curve, which are not rounded to tens."""
         return max(0, self.decimals)
 
     @property
@@ -95,12 +95,12 @@ class AnswerView:
 
     @property
     def source(self) -> str:
-        """Where the answer comes from."""
+        """The source of the answer."""
         return SOURCES[self.answer.source]
 
     @property
     def has_moved(self) -> bool:
-        """Whether history now gives another answer, but for the last digits of a posterior."""
+        """Whether history now gives another answer, apart from the last digits of a posterior."""
         digits = _LAST_DIGITS * (self.answer.high - self.answer.low)
         return self.known is not None and not math.isclose(
             self.known.answer.estimate, self.answer.estimate, rel_tol=1e-12, abs_tol=digits
@@ -108,7 +108,7 @@ class AnswerView:
 
     @property
     def why_apart(self) -> str:
-        """Why the middle of the curve is not the best estimate; '' where it is."""
+        """Why the middle of the curve differs from the best estimate; '' if it does not."""
         if self.known is None or not self.known.curve:
             return ""
         if self.has_moved:
@@ -124,7 +124,7 @@ class AnswerView:
 
     @property
     def chart(self) -> str:
-        """The posterior's points for the chart, as JSON; '' where there is nothing to draw."""
+        """The posterior's points for the chart, as JSON; '' if there is nothing to draw."""
         if self.known is None or not self.known.curve:
             return ""
         curve = self.known.curve
@@ -141,7 +141,7 @@ class AnswerView:
 
     @property
     def points(self) -> list[tuple[str, str]]:
-        """Some counts with the probability of at least so many, for a table."""
+        """Some counts, each with the probability of at least as many, for a table."""
         curve = self.known.curve if self.known else ()
         return [
             (numbers.number(p.x, self.axis_decimals), numbers.probability(p.at_least))
@@ -159,7 +159,7 @@ class AnswerView:
 
 
 def median_of(curve: Sequence[DensityPoint]) -> float:
-    """Where half of the probability is on either side, between two points by a line."""
+    """The median, between two points on a line."""
     for a, b in pairwise(curve):
         if a.at_least >= 0.5 >= b.at_least and a.at_least > b.at_least:
             return a.x + (b.x - a.x) * (a.at_least - 0.5) / (a.at_least - b.at_least)
@@ -167,7 +167,7 @@ def median_of(curve: Sequence[DensityPoint]) -> float:
 
 
 def answer_csv(answer: Answer, *, dataset: str, question: str, delta: float | None = None) -> str:
-    """The answer as a table of one line, with the members that HTTP gives."""
+    """The answer as a table of one line, with the members of HTTP."""
     body = body_of(answer, delta=delta).model_dump()
     low, high = body.pop("interval")
     evidence: Sequence[int] = body.pop("evidence")
@@ -218,7 +218,7 @@ class AnyQuote:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing would be spent."""
+        """Whether the answer is free."""
         return self.found.kind in ("free", "exact")
 
     @property
@@ -251,7 +251,7 @@ class SliderQuote(AnyQuote):
 
 @dataclass(frozen=True)
 class Quote(SliderQuote):
-    """The price of a question, before anything is spent; `heading` says what is asked."""
+    """The price of a question, before anything is spent; `heading` states the question."""
 
     heading: Heading
     requirement: Requirement
@@ -292,7 +292,7 @@ def _costs_no_more(price: float | None, other: float | None) -> bool:
 def stop_of(
     length: float, price: int | None, remaining_nano: int, *, is_free: bool = False
 ) -> Stop:
-    """A place of the slider; `price` in nano-epsilon, None where it is out of reach."""
+    """A place of the slider; `price` in nano-epsilon, None out of reach."""
     within, text = length / 2, numbers.plain(length / 2)
     if price is None:
         return Stop(within, text, None, "out of reach", affordable=False)

@@ -1,4 +1,4 @@
-"""Pages of questions: the builder, the price beforehand, the asking, the answer."""
+"""Pages of questions: the builder, the price, the purchase, the answer."""
 
 from __future__ import annotations
 
@@ -68,27 +68,27 @@ from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
 
-# Asks for a worker that lives, but does not wait for the answer.
+# Needs a live worker, but does not wait for the answer.
 NO_TIME_S = 1e-6
 # Quotients are measured in steps, and a page waits for one job alone.
 STEPS_WAIT_S = 5.0
-# The field of a job's address that says where it leads when it has looked.
+# The field of a job's address with the page to return to after a look.
 THEN, PRICE = "then", "price"
 PRICE_LATER = "part_price_later.html"
-# The field that the form of the page of SQL has, and the builder's has not.
+# The field that only the SQL page's form has.
 EDITOR_FIELD = "editor"
-# The field of an address that says how a table is drawn.
+# The field of an address that chooses a table's chart.
 CHART_FIELD = "chart"
 # A request line holds 8,190 bytes at most.
 _MAX_QUERY_PART = 6000
-# The kind of input that a browser has for the periods of a unit.
+# The browser's kind of input for the periods of a unit.
 _PICKERS = {"day": "date", "week": "week", "month": "month"}
 _TEXT_EXAMPLE = "SELECT {1}, COUNT(*) FROM {0} GROUP BY {1}"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question that was sent: its dataset, and its fields as the query part of an address."""
+    """A sent question: its dataset, and its fields as the query part of an address."""
 
     dataset: str
     query_part: str
@@ -111,7 +111,7 @@ class AskPages:
         routes.get(f"{place}/answer.<ending>")(self.download_answer)
 
     def show_ask(self, dataset: str) -> BaseResponse:
-        """The query builder, filled with the question in the address; with its price after it.
+        """The query builder, filled with the address's question; with its price after it.
 
         A text has a page of its own.
         """
@@ -151,7 +151,7 @@ class AskPages:
             quote = quote_of(self._service, dataset, question)
         except QServerError as exc:
             fault = self._fault(exc, dataset, question)
-            # What can be mended in the form is no failure of the request.
+            # A fault that the form can mend is no failure of the request.
             refused = 200 if isinstance(exc, InputError) else fault.status
             return make_response(page("part_fault.html", fault=fault), refused)
         part = page(
@@ -176,11 +176,11 @@ class AskPages:
             return make_response(priced)
         fields = question.encoded()
         is_short = len(fields) <= _MAX_QUERY_PART
-        # Where a refusal leads back to.
+        # The page behind a refusal.
         g.asked = Asked(dataset, fields) if is_short else None
         job = look_of(self._service, dataset, question, wait_s=STEPS_WAIT_S)
         if job is not None:
-            # The price that was shown is of what was known then: it is shown anew, and not paid.
+            # The shown price used the knowledge of then: it is shown again, and not paid.
             return to_job(job, fields, then=PRICE)
         left_at = steps_of(request, mark_of(fields))
         try:
@@ -192,7 +192,7 @@ class AskPages:
             if not is_short:
                 return make_response(self._answer_page(dataset, question, paid=found.charged_nano))
             response = redirect(f"/portal/datasets/{dataset}/answer?{fields}", 303)
-            # The page that it leads to spends nothing, but asking may just have.
+            # The next page spends nothing, but the asking may have.
             set_cookie(response, request, PAID_COOKIE, _payment(fields, found.charged_nano))
             set_cookie(response, request, STEPS_COOKIE, "")
             return response
@@ -202,7 +202,7 @@ class AskPages:
         return response
 
     def show_answer(self, dataset: str) -> BaseResponse:
-        """The answer that history gives to the question in the address; nothing is spent.
+        """The answer of history to the address's question; nothing is spent.
 
         A table that takes long to compute is shown by the job that does it.
         """
@@ -215,7 +215,7 @@ class AskPages:
         return make_response(self._answer_page(dataset, question, paid=paid))
 
     def download_answer(self, dataset: str, ending: str) -> BaseResponse:
-        """The same as a file."""
+        """The answer as a file."""
         question = FormQuestion.of(request.args, self._service.domain(dataset))
         job = job_of(self._service, dataset, question)
         if job is not None:
@@ -290,7 +290,7 @@ class AskPages:
         return question.as_text(self._service.domain(dataset), dataset).encoded()
 
     def _answer_page(self, dataset: str, question: FormQuestion, *, paid: int) -> str:
-        """The answer that history gives; `paid` nano-epsilon were just paid for it here."""
+        """The page of history's answer; `paid`: nano-epsilon that were just paid here."""
         status = self._service.dataset(dataset)
         view = view_of(self._service, dataset, question)
         if isinstance(view, TableView) and paid:
@@ -305,7 +305,7 @@ class AskPages:
 
 
 def form_context(service: Service, dataset: str, question: FormQuestion) -> dict[str, Any]:
-    """What the forms of questions show beside the price; the SQL page also what was saved."""
+    """What the question forms show beside the price; for SQL also the saved questions."""
     domain = service.domain(dataset)
     saved = service.saved.all(dataset, g.caller.account)
     texts = ((dict(parse_qsl(one.fields)).get("text", ""), one) for one in saved)
@@ -337,7 +337,7 @@ def look_of(
     at: str = "",
     wait_s: float = NO_TIME_S,
 ) -> JobStatus | None:
-    """The job that finds out what is known of a form's numbers that are no sums.
+    """The job that finds what history knows of a form's searched numbers.
 
     None where that takes no longer than `wait_s`, and for what cannot be read.
     """
@@ -352,13 +352,13 @@ def look_of(
 
 
 def _key_of(service: Service, dataset: str, question: FormQuestion, at: str = "") -> StatementKey:
-    """What the job of a form's statement is found by: each account has its own."""
+    """The key of a form's job; each account has its own."""
     key = StatementKey.of_form(dataset, service.state(dataset), question.encoded(), at)
     return replace(key, by=g.caller.account)
 
 
 def job_of(service: Service, dataset: str, question: FormQuestion) -> JobStatus | None:
-    """The job that computes the table that `view_of` shows; None where that takes no longer."""
+    """The job that computes the table of `view_of`; None if that takes no longer."""
     key = _key_of(service, dataset, question)
     if kept_view(service, replace(key, by="")) is not None:
         return None
@@ -385,7 +385,7 @@ def to_job(job: JobStatus, fields: str, *, then: str = "") -> BaseResponse:
 def view_of(
     service: Service, dataset: str, question: FormQuestion, *, at: str = ""
 ) -> AnswerView | TableView:
-    """What history says of the question in a form; nothing is spent.
+    """The answer of history to the question in a form; nothing is spent.
 
     Args:
         at: the last period to count, as for `Service.domain`.
@@ -441,7 +441,7 @@ def _quote_of_one(
     found = service.explain(dataset, one, by=g.caller.account)
     curve = worthwhile(found.curve, CurvePoint(length, found.price_nano))
     if asked.has_length:
-        # The slider sets the form's length, which does not count here.
+        # The slider sets the form's length, so that length does not count here.
         curve = [p for p in curve if p.length == length]
     free_from = inf if found.free is None else found.free.free_length
     stops = tuple(
@@ -463,7 +463,7 @@ def _payment(fields: str, charged_nano: int) -> str:
 
 
 def words_of(service: Service, dataset: str, question: FormQuestion) -> str:
-    """What the question in a form asks: its text, or else words."""
+    """The question in a form: its text, or words."""
     asked, domain = read_question(service, dataset, question), service.domain(dataset)
     if isinstance(asked, OneQuestion):
         return _heading(domain, question, asked).text
@@ -482,7 +482,7 @@ def _price_part(quote: Quote | TableQuote | None) -> str:
 def with_threshold(
     view: AnswerView, service: Service, dataset: str, query: LinearQuery, reading: Reading
 ) -> AnswerView:
-    """The view with P(a <= count <= b) for the ends in the address, or with what is wrong there."""
+    """The view with P(a <= count <= b) for the ends in the address, or with their fault."""
     try:
         return replace(view, threshold=_threshold(service, dataset, query, reading))
     except InputError as exc:
@@ -492,7 +492,7 @@ def with_threshold(
 def _threshold(
     service: Service, dataset: str, query: LinearQuery, reading: Reading
 ) -> Threshold | None:
-    """P(a <= count <= b) for the ends in the address, or None; InputError where one is wrong."""
+    """P(a <= count <= b) for the ends in the address, or None; InputError."""
     low, high = _end("at_least"), _end("at_most")
     if low is None and high is None:
         return None
@@ -516,7 +516,7 @@ def _end(name: str) -> float | None:
 def answer_file(
     view: AnswerView | TableView, status: DatasetStatus, *, name: str, ending: str
 ) -> Response:
-    """An answer or a table as CSV or JSON; NotFoundError for any other ending."""
+    """An answer or a table as CSV or JSON; NotFoundError for other endings."""
     if ending not in ("csv", "json"):
         raise NotFoundError("page", f"answer.{ending}"[:80])
     is_json, delta = ending == "json", status.delta

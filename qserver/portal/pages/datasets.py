@@ -24,7 +24,7 @@ from qserver.records.answer import DatasetStatus
 from qserver.records.history import HistoryRow, HistoryTable
 from qserver.service.service import Service
 
-# An attribute of more values is left out of the heat map.
+# The heat map leaves out an attribute of more values.
 _MOST_VALUES = 10_000
 
 
@@ -82,7 +82,7 @@ def _burn_down_chart(status: DatasetStatus, burn_down: BurnDown) -> str:
 
 
 def losses_of(service: Service, dataset: str) -> dict[str, dict[str, int]]:
-    """Per attribute and value the largest loss of a cell with it, in nano-epsilon."""
+    """The largest loss of a cell, in nano-epsilon, by attribute and value."""
     found = {}
     for attribute in service.domain(dataset).attributes:
         if attribute.size <= _MOST_VALUES:
@@ -95,7 +95,7 @@ _PAGE_SIZE = 50
 _READ_AT_ONCE = 200
 _MAX_ID_DIGITS = 12
 _MAX_FIND = 200
-# An address of a page has room for so much.
+# The room for it in a page's address.
 _MOST_FIELDS = 6000
 _CONFIDENCE = 0.95
 # ln(1 / delta): the half-width of the interval at 95 percent is this many scales.
@@ -131,7 +131,7 @@ class HistoryPages:
         routes.get("/datasets/<dataset>/history.csv")(self.download_history)
 
     def show_history(self, dataset: str) -> str:
-        """The released rows and tables, which are free to use."""
+        """The released rows and tables, free to use."""
         status, domain = self._service.dataset(dataset), self._service.domain(dataset)
         find = _find()
         lines: list[ReleasedLine] = []
@@ -152,7 +152,7 @@ class HistoryPages:
         )
 
     def download_history(self, dataset: str) -> Response:
-        """The same as a file, all of it."""
+        """The whole history as a file."""
         domain = self._service.domain(dataset)
         rows = (
             [
@@ -173,7 +173,7 @@ class HistoryPages:
     def _found(
         self, dataset: str, domain: Domain, find: str, *, after: int
     ) -> Iterator[tuple[HistoryRow | HistoryTable, str]]:
-        """What was released after a place and has all the words, with its words."""
+        """The releases after a place that match all words, with their own words."""
         parts, last = find.lower().split(), after
         while True:
             found = self._service.history.page(dataset, after=last, limit=_READ_AT_ONCE)

@@ -1,4 +1,4 @@
-"""Pages of jobs: those that this browser asked for, and one with its progress and answer."""
+"""Pages of jobs: the list of this browser's jobs, and one job with its progress and answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from qserver.service.free_answers import AskedJob, Known
 from qserver.service.service import Service
 from qserver.text import LookedNumber
 
-# Questions of a workload that are named where there is one line for all.
+# How many questions of a workload one line names.
 _MOST_QUESTIONS = 3
 
 
@@ -52,7 +52,7 @@ class JobLine:
 
     @property
     def interval(self) -> str:
-        """The answer's interval, where it is one answer."""
+        """The interval of a job with one answer."""
         found = self.status.result
         return (
             interval_words(found.low, found.high, found.confidence)
@@ -62,7 +62,7 @@ class JobLine:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the job still runs."""
         return self.status.state in ("queued", "running")
 
 
@@ -101,7 +101,7 @@ class JobPages:
         """A job's progress, then its answer."""
         asked = self._service.insight.asked(job_id, g.caller)
         if "HX-Request" in request.headers and asked.status.state in ("done", "failed"):
-            # The whole page is another one now, with what remains in its head.
+            # The whole page changes now, and its head shows the budget left.
             return Response(status=204, headers={"HX-Refresh": "true"})
         if _has_looked(asked):
             return redirect(_behind(asked), 303)
@@ -128,7 +128,7 @@ class JobPages:
         )
         response = make_response(text)
         if asked.status.state == "failed":
-            # Under its old key the question would fail again, unasked.
+            # Under its old key the question would fail again, without being asked.
             set_cookie(response, request, STEPS_COOKIE, "")
         return response
 
@@ -144,7 +144,7 @@ class JobPages:
         return answer_file(view, status, name=job_id, ending=ending)
 
     def _heading(self, asked: AskedJob, status: DatasetStatus) -> Heading:
-        """The subject of a job, as written in the address if that has the same question."""
+        """The subject of a job, as the address writes it if that is the same question."""
         written = self._written(asked, status)
         if isinstance(written, TableQuestion):
             return heading_of(written.statement)
@@ -154,7 +154,7 @@ class JobPages:
     def _written(
         self, asked: AskedJob, status: DatasetStatus
     ) -> OneQuestion | TableQuestion | None:
-        """The question in the address; None where there is none, or the job asks another."""
+        """The question in the address; None without one, or if the job asks another."""
         if asked.snapshot != status.snapshot or isinstance(asked.asked, ModelAsked):
             return None
         question = FormQuestion.of(request.args, self._service.domain(status.name))
@@ -218,7 +218,7 @@ class JobPages:
         return with_threshold(view, self._service, status.name, question.query, reading)
 
     def _table(self, asked: AskedJob, status: DatasetStatus) -> TableView | None:
-        """The table, where the address has the statement that the job answers."""
+        """The table, where the address has the statement of the job."""
         written = self._written(asked, status)
         if asked.status.result is None or not isinstance(written, TableQuestion):
             return None
@@ -229,7 +229,7 @@ class JobPages:
         return view and replace(view, drawn_as=request.args.get(CHART_FIELD, ""))
 
     def _look(self, asked: AskedJob, status: DatasetStatus) -> JobStatus | None:
-        """The job that finds out what the page of an answered job shows, where that takes long."""
+        """The job that computes a slow page of an answered job."""
         written = self._written(asked, status)
         if asked.status.result is None or not isinstance(written, TableQuestion):
             return None
@@ -249,7 +249,7 @@ class JobPages:
     def _known(
         self, asked: AskedJob, question: Question, answer: Answer, status: DatasetStatus
     ) -> Known | None:
-        """The answer that history gives now; None if the data were replaced or history has none."""
+        """The present answer of history; None if the data were replaced or history has none."""
         if asked.snapshot != status.snapshot:
             return None
         try:
@@ -262,12 +262,12 @@ class JobPages:
 
 
 def _reading_of(question: Question, answer: Answer) -> Reading:
-    """How the question is read; without its prior where the answer stands without it."""
+    """The reading of the question; without its prior where the answer stands without one."""
     return replace(question.reading, prior=answer.statement.prior)
 
 
 def _has_looked(asked: AskedJob) -> bool:
-    """Whether it is a job that looked at what is known, so that the page of its table is quick."""
+    """Whether the job looked at what history knows, so that its table's page is quick."""
     result = asked.status.result
     return isinstance(result, WorkloadAnswer) and not result.answers
 
@@ -278,7 +278,7 @@ def _fields() -> str:
 
 
 def _behind(asked: AskedJob) -> str:
-    """Where a job that looked leads: to the answer, the price, or the job that waits for it."""
+    """The page behind a job that looked: the answer, the price, or the job that waits for it."""
     fields, then = _fields(), request.args.get(THEN, "")
     page_of = f"/portal/datasets/{asked.status.dataset}"
     if not fields:

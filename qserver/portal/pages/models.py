@@ -1,4 +1,4 @@
-"""Pages of models: what was learnt, learning with its price first, asking, files."""
+"""Pages of models: the learnt ones, learning with its price first, asking, files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_LINES = 200
 
 @dataclass(frozen=True)
 class LearnQuote(AnyQuote):
-    """What learning costs, before anything is spent.
+    """The price of learning, before anything is spent.
 
     Args:
         text: what would be learnt.
@@ -50,7 +50,7 @@ class LearnQuote(AnyQuote):
 
 @dataclass(frozen=True)
 class ModelLine:
-    """A model of the list, and what it is in words."""
+    """A model of the list, in words."""
 
     status: ModelStatus
     text: str
@@ -58,7 +58,7 @@ class ModelLine:
 
 @dataclass(frozen=True)
 class ProbabilityLine:
-    """Labels with their probability, as a number and as a bar of at most 1,000."""
+    """Labels with their probability as a number and as a bar of at most 1,000."""
 
     labels: tuple[str, ...]
     probability: str
@@ -107,11 +107,11 @@ class ModelPages:
         routes.get(f"{place}/<model>/export")(self.download_model)
 
     def show_models(self, dataset: str) -> str:
-        """The models, and a form to learn another, filled with what is in the address."""
+        """The models, and a form to learn another, filled from the address."""
         return self._models_page(dataset, LearnForm.of(request.args))
 
     def show_learn_price(self, dataset: str) -> BaseResponse:
-        """What learning would cost, and which tables it would buy."""
+        """The price of learning, and the tables to buy."""
         form = LearnForm.of(request.form)
         if "HX-Request" not in request.headers:
             return make_response(self._models_page(dataset, form, with_quote=True))
@@ -150,11 +150,11 @@ class ModelPages:
         )
 
     def show_model(self, dataset: str, model: str) -> str:
-        """A model, and what it says of the question in the address."""
+        """A model, and its answer to the address's question."""
         return self._model_page(dataset, model)
 
     def _model_page(self, dataset: str, model: str, fault: Fault | None = None) -> str:
-        """The page, with what is wrong with another form than those that ask the model."""
+        """The page, with the fault of a form other than those that ask the model."""
         status = self._service.dataset(dataset)
         g.back = f"/portal/datasets/{dataset}/models/{model}"
         found = self._service.models.one(dataset, model)
@@ -231,7 +231,7 @@ class ModelPages:
         )
 
     def _quoted(self, dataset: str, form: LearnForm) -> tuple[LearnQuote | None, Fault | None]:
-        """What learning costs, or what is wrong with the form."""
+        """The price of learning, or the fault of the form."""
         domain = self._service.domain(dataset)
         try:
             document = form.document()
@@ -247,7 +247,7 @@ class ModelPages:
     def _told(
         self, dataset: str, model: str, variables: tuple[str, ...]
     ) -> tuple[DistributionView | Expected | None, Fault | None]:
-        """What the model says of the question in the address, or what is wrong with that."""
+        """The model's answer to the address's question, or that question's fault."""
         count = request.args.get("count", "").strip()
         try:
             if count:

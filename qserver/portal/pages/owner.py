@@ -28,7 +28,7 @@ from qserver.service.ledger import AuditEntry, AuditPage, SpendingReport
 from qserver.service.service import Service
 from qserver.text import at_delta
 
-# Facts that every entry has, or that the words say already.
+# Facts of every entry, or those that the words state already.
 _LINK = frozenset({"kind", "at", "prev", "before"})
 _ACCOUNT = frozenset({"account created", "group let in", "token renewed", "token revoked"})
 
@@ -72,7 +72,7 @@ class ChargeLine:
 
 
 def change_line(entry: AuditEntry, metas: Mapping[str, DatasetMeta]) -> ChangeLine:
-    """A change in words; of a kind that is not known here its facts as they are.
+    """A change in words; of an unknown kind, its facts.
 
     Args:
         metas: the facts of every snapshot, by its id.
@@ -142,7 +142,7 @@ def _allowance(facts: Mapping[str, Any]) -> str:
 
 
 def _shown(facts: Mapping[str, Any]) -> Shown:
-    """How losses are shown by what a dataset, or a change of a limit, says of delta."""
+    """How losses are shown, by the delta of a dataset or of a change of a limit."""
     delta = facts.get("delta")
     return Shown(None if delta is None else Fraction(delta))
 
@@ -206,7 +206,7 @@ class LogView:
 
 
 def owners_only(show: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The page for owners; AccessError for everybody else."""
+    """The page for owners; AccessError for others."""
 
     @wraps(show)
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -224,7 +224,7 @@ class OwnerPages:
         self._service = service
 
     def add_to(self, routes: Blueprint) -> None:
-        """Add the routes, each for owners alone."""
+        """Add the routes, for owners alone."""
         shows: tuple[tuple[str, Callable[..., str | Response]], ...] = (
             ("/owner", self.show_owner),
             ("/owner/changes", self.show_changes),
@@ -236,7 +236,7 @@ class OwnerPages:
             routes.get(rule)(owners_only(show))
 
     def show_owner(self) -> str:
-        """What an owner oversees, on one page."""
+        """An owner's overview, on one page."""
         populations = tuple(self._populations())
         return page(
             "owner.html",
@@ -246,7 +246,7 @@ class OwnerPages:
         )
 
     def show_changes(self) -> str:
-        """Changes of accounts, allowances, datasets and limits, the last first."""
+        """Changes of accounts, allowances, datasets and limits, latest first."""
         n_entries = self._service.ledger.n_changes()
         after = _after(n_entries)
         found = self._service.ledger.changes(after=after, limit=_PAGE_SIZE)
@@ -255,7 +255,7 @@ class OwnerPages:
         return page("changes.html", log=_log_view(_CHANGES, n_entries, after, found, lines))
 
     def download_changes(self) -> Response:
-        """The same as a file, all of them, the first first."""
+        """All changes as a file, oldest first."""
         metas = self._service.ledger.attached()
         lines = (change_line(entry, metas) for entry in self._entries(None))
         header = ["place", "at", "kind", "what", "digest"]
@@ -263,7 +263,7 @@ class OwnerPages:
         return download(csv_text([header, *rows]), name="changes.csv", content_type=CSV_TYPE)
 
     def show_charges(self, dataset: str) -> str:
-        """Charges of the dataset's population, the last first, with who paid."""
+        """Charges of the dataset's population, latest first, with their payers."""
         n_entries, metas = self._service.ledger.n_charges(dataset), self._service.ledger.attached()
         after = _after(n_entries)
         found = self._service.ledger.charges(dataset, after=after, limit=_PAGE_SIZE)
@@ -276,7 +276,7 @@ class OwnerPages:
         )
 
     def download_charges(self, dataset: str) -> Response:
-        """The same as a file, all of them, the first first."""
+        """All charges as a file, oldest first."""
         metas = self._service.ledger.attached()
         lines = (charge_line(entry, metas) for entry in self._entries(dataset))
         header = ["place", "at", "account", "dataset", "job", "what", "epsilon", "digest"]
@@ -296,7 +296,7 @@ class OwnerPages:
             yield PopulationView(name, tuple(datasets), spending, n_charges)
 
     def _entries(self, dataset: str | None) -> Iterator[AuditEntry]:
-        """All charges of the dataset's population; all changes for None."""
+        """All charges of the dataset's population; without a dataset, all changes."""
         ledger, after = self._service.ledger, -1
         while True:
             found = (
@@ -311,7 +311,7 @@ class OwnerPages:
 
 
 def _after(n_entries: int) -> int:
-    """The place that the asked page starts after; else that of the page that ends with the last."""
+    """The place before the asked page; else before the last page."""
     text = request.args.get("after", "")
     is_place = text.isascii() and text.isdigit() and len(text) <= _MAX_PLACE_DIGITS
     if text == "-1" or is_place:
@@ -347,17 +347,17 @@ class WishPages:
         self._service = service
 
     def add_to(self, routes: Blueprint) -> None:
-        """Add the routes, each for owners alone."""
+        """Add the routes, for owners alone."""
         routes.get(_PLACE)(owners_only(self.show_wishes))
         routes.post(f"{_PLACE}/<kind>")(owners_only(self.add_wish))
 
     def show_wishes(self) -> str:
-        """What waits, and a form of each command."""
+        """The waiting requests, and a form for each command."""
         wishes = self._service.wishes
         return page("wishes.html", waiting=wishes.all(), commands=wishes.commands)
 
     def add_wish(self, kind: str) -> BaseResponse:
-        """Keep what a form asks for; InputError names the field that is wrong."""
+        """Keep a form's request; InputError names the wrong field."""
         given = {k: v.strip() for k, v in request.form.items() if k != FORM_FIELD}
         values = {name: value for name, value in given.items() if value}
         wish = self._service.wishes.add(kind, values, by=g.caller.account)

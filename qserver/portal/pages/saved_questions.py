@@ -1,4 +1,4 @@
-"""The saved questions of an account: their answers from history, and what the new ones cost."""
+"""The saved questions of an account: their answers from history, and the price of new ones."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from qserver.query.question import Question, Workload
 from qserver.query.sealed_periods import growing
 from qserver.records.answer import DatasetStatus
 from qserver.service.cells.answer_cells import workload_of
-from qserver.service.saved_questions import SavedQuestion
+from qserver.service.datasets import SavedQuestion
 from qserver.service.service import Service
 from qserver.service.statements import Statements
 
-# Whether an older answer is known is tried for so many periods back.
+# How many earlier periods are tried for a known answer.
 _MOST_BACK = 4
 
 State = Literal["present", "earlier", "rough", "unknown", "refused", "looking"]
@@ -42,7 +42,7 @@ State = Literal["present", "earlier", "rough", "unknown", "refused", "looking"]
 
 @dataclass(frozen=True)
 class SavedCard:
-    """A saved question with what history says of it.
+    """A saved question with history's answer.
 
     Args:
         state: whether the answer is as exact as asked; of an earlier period; less exact; there is
@@ -125,14 +125,14 @@ class SavedPages:
         )
 
     def _note_seen(self, dataset: str, account: str, cards: list[SavedCard]) -> None:
-        """Keep up to which period whole answers were seen, where that is news."""
+        """Note up to which period whole answers were seen, if that is new."""
         as_of = {
             card.saved.id: card.as_of
             for card in cards
             if card.state in ("present", "earlier") and card.as_of != card.saved.as_of
         }
         if as_of:
-            # A page that only reads does not fail because nothing can be written.
+            # A page that only reads must not fail because a write fails.
             with contextlib.suppress(StoreError):
                 self._service.saved.seen(dataset, account, as_of)
 
@@ -150,7 +150,8 @@ class SavedPages:
     def _answered(
         self, status: DatasetStatus, saved: SavedQuestion, question: FormQuestion, domain: Domain
     ) -> SavedCard:
-        """The best that history says: of now, of a period before, or less exactly than asked."""
+        """The best answer of history: for now, for an earlier period, or less exactly than
+        asked."""
         last = (status.periods.last if status.periods is not None else None) or ""
         if self._is_free(status.name, question, at=""):
             view = view_of(self._service, status.name, question)
@@ -190,7 +191,7 @@ def _written(saved: SavedQuestion, question: FormQuestion) -> str:
 
 
 def _earlier(domain: Domain, seen: str) -> list[str]:
-    """Sealed periods before the last one for which an answer may be known, the latest first."""
+    """Sealed periods before the last one whose answer may be known, latest first."""
     attribute = growing(domain)
     if attribute is None or not seen:
         return []

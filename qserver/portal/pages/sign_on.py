@@ -42,7 +42,7 @@ _log = logging.getLogger("qserver.portal")
 
 @dataclass(frozen=True)
 class _Begun:
-    """What a sign-in began with; each is random."""
+    """The secrets of a sign-in that began; each is random."""
 
     state: str
     nonce: str
@@ -59,7 +59,7 @@ class _Begun:
 
 
 class SignOnPages:
-    """The way to the provider, and back; `sign_on`: checks what comes back."""
+    """The way to the provider and back; `sign_on` checks the tokens."""
 
     def __init__(self, sign_on: SignOn) -> None:
         self._sign_on = sign_on
@@ -84,7 +84,7 @@ class SignOnPages:
         return response
 
     def end_sign_on(self) -> BaseResponse:
-        """Keep the provider's token in the browser, if it answers what this browser began."""
+        """Keep the provider's token in the browser, if it answers this browser's sign-in."""
         begun, state = _Begun.of_request(), request.args.get("state", "")
         if begun is None or not hmac.compare_digest(begun.state.encode(), state.encode()):
             return _refused("This sign-in did not begin here, or has expired. Begin again.")
@@ -96,7 +96,7 @@ class SignOnPages:
             return _refused("The provider's answer is not valid here. Begin again.")
         except AccessError as exc:
             return _refused(str(exc))
-        # A page of ours that goes on by itself: from another site no strict cookie would come.
+        # A page of ours that continues by itself: from another site no strict cookie would come.
         response = make_response(page("signed_on.html"))
         set_cookie(response, request, TOKEN_COOKIE, token)
         forget_browser(response)
@@ -104,7 +104,7 @@ class SignOnPages:
         return response
 
     def _token(self, code: str, begun: _Begun) -> str:
-        """The ID token that the provider gives for a code; AccessError."""
+        """The provider's ID token for a code; AccessError."""
         from authlib.common.errors import AuthlibBaseError
         from requests import RequestException
 
@@ -139,7 +139,7 @@ class SignOnPages:
 
 
 def _keep(response: BaseResponse, value: str) -> None:
-    """Keep what a sign-in began with, for the way back from another site; '' forgets it."""
+    """Keep a sign-in's secrets for the way back from another site; '' forgets them."""
     response.set_cookie(
         _COOKIE,
         value,
@@ -183,7 +183,7 @@ class SignInPages:
         return self._form("", is_wrong=False)
 
     def sign_in(self) -> BaseResponse:
-        """Keep the token in the browser, if it is in force."""
+        """Keep the token in the browser, if valid."""
         token = request.form.get("token", "").strip()[:_MAX_TOKEN]
         try:
             check_origin(request)
@@ -209,7 +209,7 @@ class SignInPages:
 
 
 def forget_browser(response: BaseResponse) -> None:
-    """Another form cookie, and no jobs of whoever was here before."""
+    """A new form cookie, and no jobs of the earlier visitor."""
     g.form_cookie = new_form_cookie()
     set_cookie(response, request, FORM_COOKIE, g.form_cookie)
     set_cookie(response, request, JOBS_COOKIE, "")

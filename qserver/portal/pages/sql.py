@@ -1,4 +1,4 @@
-"""Tables that statements of SQL ask for: their price, their page, their columns, and as files."""
+"""Tables of SQL statements: price, page, columns and files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qserver.query.sql.cells import StatementQuestions, asked, has_steps
 from qserver.query.sql.exactness import Exactness
 from qserver.query.sql.functions.function_of_sums import Binning
 from qserver.query.sql.statement import Course, Statement, Sum
-from qserver.query.sql.statistics.smooth import are_counts, function_cells
+from qserver.query.sql.statistics.smooth_functions import are_counts, function_cells
 from qserver.query.sql.tables.relative_length import confidence_of
 from qserver.records.answer import Answer, CurvePoint, JobStatus, WorkloadAnswer
 from qserver.service.ask import Idempotency
@@ -31,7 +31,7 @@ from qserver.service.statement_answers import AnsweredCell, StatementAnswer, Sta
 from qserver.service.statements import Statements
 from qserver.text import group_texts
 
-# A panel of fewer lines says less than a row.
+# A panel of fewer lines shows less than a row.
 _LEAST_IN_PANELS = 2
 _PANELLED_GROUPS = 2
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -77,7 +77,7 @@ class TableColumn:
 
     @property
     def panels(self) -> list[tuple[str, list[TableLine]]]:
-        """The lines by the values of the group that gives panels; else all of them."""
+        """The lines by the values of the panel group; else all lines."""
         place = self.panelled
         if place is None:
             return [("", list(self.lines))]
@@ -131,7 +131,7 @@ class Chart:
 
 
 def charts_of(statement: Statement) -> list[Chart]:
-    """The ways to draw a table; the first is what suits it best."""
+    """The ways to draw a table, the best first."""
     rows, groups = statement.rows, statement.groups
     kinds = statement.kinds or ("text",) * len(groups)
     lines, panels = [], []
@@ -148,10 +148,10 @@ def charts_of(statement: Statement) -> list[Chart]:
             panels.append(Chart(f"bars-{place}", f"bars by {group}", panelled=place))
     bars = Chart("bars", "bars")
     if statement.course is not None:
-        # What follows the course of time is best seen as lines.
+        # Lines show a course over time best.
         lines.sort(key=lambda chart: chart.course != statement.course)
         return [*lines, bars, *panels]
-    # Of two groups one has a table for each value at once; of more a reader says which.
+    # With two groups, one gives a table for each value at once; with more, the reader chooses.
     return [*panels, bars, *lines] if len(groups) == _PANELLED_GROUPS else [bars, *panels, *lines]
 
 
@@ -205,7 +205,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class TableView:
-    """A table with everything that its page shows.
+    """A table with all that its page shows.
 
     Args:
         heading: the statement.
@@ -229,7 +229,7 @@ class TableView:
 
     @property
     def chart(self) -> Chart:
-        """The way that it is drawn."""
+        """The chosen way to draw the table."""
         charts = self.charts
         return next((chart for chart in charts if chart.name == self.drawn_as), charts[0])
 
@@ -255,7 +255,7 @@ class TableView:
 
     @property
     def sentence(self) -> str:
-        """How sure the intervals are, what they cost, what remains."""
+        """How sure the intervals are, their cost, and the budget left."""
         found = self.answer
         percent = numbers.percent(found.asked.confidence)
         at_least = "" if found.asked.confidences is None else "at least "
@@ -280,14 +280,14 @@ class TableView:
 
     @property
     def notes(self) -> str:
-        """How far the table counts, and what to know of its groups; '' for nothing."""
+        """How far the table counts, and remarks on its groups; '' for none."""
         as_of = self.answer.as_of
         said = f"Counted up to {as_of}, the last period that had its data." if as_of else ""
         return " ".join(filter(None, (said, *self.statement.remarks)))
 
     @property
     def laws(self) -> str:
-        """What the intervals are statements of; '' where released answers do not disagree."""
+        """The laws of the intervals; '' where released answers agree."""
         cells = (cell for row in self.answer.cells for cell in row)
         return numbers.laws([cell.statement for cell in cells if cell.statement is not None])
 
@@ -346,7 +346,7 @@ def _length(exactness: Exactness) -> str:
 
 
 def heading_of(statement: Statement) -> Heading:
-    """The statement as it was written; its columns alone would hide whom they are about."""
+    """The statement as written; its columns alone would not say whom it counts."""
     return Heading(statement.source.text.strip(), "")
 
 
@@ -384,7 +384,7 @@ def table_quote(
 def known_view(
     service: Service, dataset: str, statement: Statement, *, query: str, by: str = ""
 ) -> TableView:
-    """The table that history gives for a statement; nothing is spent."""
+    """The table of history for a statement; nothing is spent."""
     statements = Statements(service)
     questions = statements.asked(dataset, statement)
     status = service.dataset(dataset)
@@ -402,7 +402,7 @@ def known_view(
 def known_job(
     service: Service, key: StatementKey, statement: Statement, *, wait_s: float
 ) -> JobStatus | None:
-    """The job that computes what `known_view` shows, if that takes longer than `wait_s`."""
+    """The job that computes the table of `known_view`, if that takes longer than `wait_s`."""
     statements = Statements(service)
     if looks := statements.look(key, statement, wait_s=wait_s):
         return looks
@@ -411,7 +411,7 @@ def known_job(
 
 
 def kept_view(service: Service, key: StatementKey) -> TableView | None:
-    """The table that history gave for a form while nothing has changed since; else None."""
+    """The table that history gave for a form, while nothing has changed since; else None."""
     found = service.kept_statements.find(key)
     return _view_of(key.name, found, key.text) if isinstance(found, StatementAnswer) else None
 
@@ -429,7 +429,7 @@ def job_view(
     query: str,
     idempotency: Idempotency | None = None,
 ) -> TableView | None:
-    """The table of a job for this statement; None if the job asks something else.
+    """The table of a job for this statement; None if the job's question differs.
 
     Args:
         idempotency: the key under which the statement is asked in steps, if it is.
@@ -443,7 +443,7 @@ def job_view(
     statements, dataset = Statements(service), asked_job.status.dataset
     heading, files = heading_of(statement), f"/portal/jobs/{asked_job.status.id}/answer"
     if has_steps(statement) and not statement.clauses.simultaneous:
-        # The job was one step of several: what all of them gave is shown.
+        # The job was one of several steps: the page shows all their answers.
         known = known_view(service, dataset, statement, query=query).answer
         charged = statements.charged_nano(dataset, idempotency) if idempotency else 0
         known = replace(known, charged_nano=max(charged, result.charged_nano))
@@ -452,17 +452,17 @@ def job_view(
 
 
 def asks(statement: Statement, job: AnyAsked) -> bool:
-    """Whether a job asks what a statement does."""
+    """Whether a job asks the same as a statement."""
     return not isinstance(job, ModelAsked) and _questions_of(statement, job) is not None
 
 
 def _questions_of(statement: Statement, job: Question | Workload) -> StatementQuestions | None:
-    """The statement's cells on the questions of a job; None where the job asks something else."""
-    # Which questions there are, and their order, depend on the text alone.
+    """The statement's cells on the questions of a job; None if these differ."""
+    # The text alone decides the questions and their order.
     several = {(i, k): (1.0,) * len(cell.queries) for i, k, cell in function_cells(statement)}
     questions = asked(statement, of_several=several)
     queries, of_job = ([q.query for q in one.questions] for one in (questions, job))
-    # But the counts that quantiles follow from depend on what was released.
+    # But the counts behind quantiles depend on releases.
     if queries != of_job and not are_counts([q for q in of_job if q not in queries], statement):
         return None
     return replace(questions, questions=job.questions)
@@ -490,7 +490,7 @@ def table_csv(answer: StatementAnswer) -> str:
 
 
 def _unique(columns: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """The columns' names, a number behind those that come again."""
+    """The columns' names; a repeated one gets a number."""
     used, names = set(taken), []
     for column in columns:
         name, n = column, 2

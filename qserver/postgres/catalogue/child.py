@@ -43,7 +43,7 @@ DONE: Final = b"Z"
 
 
 def main(channel: socket.socket) -> None:
-    """Fork a process for each socket that comes, until there are no more."""
+    """Fork a process for each socket that arrives, until none is left."""
     from qserver.query.sql.engine.child import CONFIG, limit
 
     limit()
@@ -59,7 +59,7 @@ def main(channel: socket.socket) -> None:
     connection.execute(parsed("SELECT 1").sql("duckdb")).fetchall()
     while fds := socket.recv_fds(channel, 1, 1)[1]:
         if os.fork() == 0:
-            # Whatever it does, it ends with the first process, and so with the port.
+            # Whatever it does, this process ends with the first one, and so with the port.
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             channel.close()
             answer(socket.socket(fileno=fds[0]), _Engine(connection))
@@ -68,7 +68,7 @@ def main(channel: socket.socket) -> None:
 
 
 def answer(client: socket.socket, engine: _Engine) -> None:
-    """Say which process this is, and answer requests until there are no more."""
+    """Say which process this is, and answer requests until none is left."""
     with open("/proc/self/statm", encoding="ascii") as sizes:
         n_pages = int(sizes.read().split()[0])
     most = n_pages * resource.getpagesize() + _MOST_ADDRESSES
@@ -84,7 +84,7 @@ def answer(client: socket.socket, engine: _Engine) -> None:
 
 
 class _Engine:
-    """A database with the relations that statements named so far."""
+    """A database with the relations that statements have named."""
 
     def __init__(self, connection: Any) -> None:
         self._db = connection
@@ -107,7 +107,7 @@ class _Engine:
         except (MemoryError, duckdb.OutOfMemoryException, CapacityError, RecursionError):
             yield _error(TOO_LARGE, "The query of the catalogue takes too much memory.")
         except (duckdb.FatalException, duckdb.InternalException):
-            raise  # this database is of no more use
+            raise  # this database is of no further use
         except (duckdb.Error, QServerError, ParseError, TokenError, UnsupportedError) as exc:
             first = str(exc).split("\n", 1)[0][:160]
             said, _, of = first.partition(NOTHING)
@@ -149,7 +149,7 @@ class _Engine:
             yield ROWS, b"".join(len(one).to_bytes(4) + one for one in encoded)
 
     def _make(self, place: str, relation: Relation) -> None:
-        """Have a relation with its rows."""
+        """Make a relation with its rows."""
         from qserver.query.sql.tables.catalogue_relations import DUCKDB, rows_of
 
         assert self._names is not None  # noqa: S101 - as above

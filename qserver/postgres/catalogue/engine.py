@@ -1,4 +1,4 @@
-"""The catalogue of a connection: statements go to a process of its own, and rows come back."""
+"""The catalogue of a connection: its own process takes statements and returns rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _too_much() -> PostgresError:
 
 
 class _Template:
-    """The first process, started when it is needed."""
+    """The first process, started on demand."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,7 +48,7 @@ class _Template:
         self._channel: socket.socket | None = None
 
     def fork(self) -> socket.socket:
-        """A process for a connection, by what leads to it."""
+        """A process for a connection, reached by the other end of its socket."""
         ours, theirs = socket.socketpair()
         with self._lock, theirs:
             if self._process is None or self._process.poll() is not None:
@@ -106,7 +106,7 @@ class Catalogue:
         self._names: Names | None = None
 
     def close(self) -> None:
-        """End its process, whatever it does."""
+        """End the process, whatever it does."""
         if self._handle is not None:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
@@ -132,7 +132,7 @@ class Catalogue:
                 return self._answered(request, names)
             finally:
                 if self._lane is _long:
-                    self.close()  # it cannot be made a quick one again
+                    self.close()  # the system cannot make it a quick one again
                 if self._lane is not None:
                     self._lane.leave()
 
@@ -180,7 +180,7 @@ class Catalogue:
             yield head[:1], body
 
     def _exactly(self, n: int) -> bytes:
-        """So many bytes of the reply, as long as the client is there."""
+        """So many bytes of the reply, while the client is there."""
         assert self._socket is not None  # noqa: S101 - it was opened before
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
@@ -201,7 +201,7 @@ class Catalogue:
         return bytes(found)
 
     def _give_way(self) -> None:
-        """Let others be quick, and use what they leave of the processor, in turn; GoneError."""
+        """Let others be quick, and use the processor time that they leave, in turn; GoneError."""
         assert self._handle is not None  # noqa: S101 - it was opened before
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._handle, signal.SIGSTOP)

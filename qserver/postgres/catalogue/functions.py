@@ -66,7 +66,7 @@ _OTHERS: Final[Mapping[str, str]] = {
     "own_current_schemas(x)": "CASE WHEN x THEN ['pg_catalog', 'public'] ELSE ['public'] END",
     "current_setting(x, y := NULL)": "coalesce(getvariable('settings')[lower(x)], "
     "CASE WHEN y THEN NULL ELSE '' END)",
-    # A SELECT changes nothing; whoever means to spend says SET.
+    # A SELECT changes nothing; SET turns spending on.
     "set_config(x, y, z := NULL)": "CASE WHEN lower(x) LIKE 'qserver.%' THEN current_setting(x) "
     "ELSE y END",
     "array_upper(x, y := NULL)": "nullif(len(x), 0)",

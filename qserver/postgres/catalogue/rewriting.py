@@ -1,4 +1,4 @@
-"""PostgreSQL's SQL of the catalogue made DuckDB's: names of relations, casts, and a few functions.
+"""PostgreSQL's SQL of the catalogue, rewritten for DuckDB: relations, casts, and a few functions.
 
 What is constant for a connection, such as `current_user`, becomes a literal here. What is left is
 held to a list of what may be evaluated.
@@ -78,7 +78,7 @@ def parsed(text: str) -> exp.Expr:
 
 
 def _without_schema(text: str) -> str:
-    """The text in which functions and operators have no schema, and arrays are of plain types."""
+    """The text without schemas of functions and operators, and with arrays of plain types."""
     parts, found, last = list(pieces(text)), "", 0
     words = [part.name.lower() for part in parts]
     for i, part in enumerate(parts):
@@ -96,7 +96,7 @@ def _without_schema(text: str) -> str:
 
 
 class Rewriting:
-    """The SQL of one statement; `relations` are those that it reads, by their names for DuckDB."""
+    """The SQL of one statement; `relations` holds the ones it reads, by their names in DuckDB."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -130,7 +130,7 @@ class Rewriting:
         return _plain(node)
 
     def _table(self, node: exp.Table) -> exp.Expr:
-        """A relation of the catalogue under its name for DuckDB; PostgresError."""
+        """A relation of the catalogue by its name in DuckDB; PostgresError."""
         called = node.this
         if isinstance(called, (*_SERIES, exp.Unnest)):
             series = exp.GenerateSeries(**called.args)
@@ -162,7 +162,7 @@ class Rewriting:
 
     @staticmethod
     def _cast(node: exp.Cast) -> exp.Expr:
-        """A cast to a number of a table or type, or its name; another to DuckDB's type."""
+        """A cast to the number of a table or type, or to its name; other casts by DuckDB's type."""
         kind = _cast_name(node)
         if kind in ("REGCLASS", "REGTYPE", "REGNAMESPACE"):
             return _numbered(node, kind.lower())
@@ -177,7 +177,7 @@ class Rewriting:
 
 
 def _row_of(node: exp.Table, called: exp.Func) -> exp.Subquery:
-    """The one row that a function of values is in FROM, with the name of the table."""
+    """The one row of a function of values in FROM, with the name of the table."""
     name = node.alias or called.sql_name().lower()
     inner = exp.select(exp.alias_(called.copy(), name))
     found = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(name)))
@@ -187,7 +187,7 @@ def _row_of(node: exp.Table, called: exp.Func) -> exp.Subquery:
 
 
 def _numbered(node: exp.Cast, kind: str) -> exp.Expr:
-    """The number of what a text names, or the name of what a number stands for."""
+    """The number of a named object, or the name behind a number."""
     value, around = node.this, node.parent
     outer = _cast_name(around) if isinstance(around, exp.Cast) else ""
     is_number = value.name.lower().endswith(_NUMBERS)
@@ -221,7 +221,7 @@ def _replaced(root: exp.Expr, by: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
 
 
 def _called(node: exp.Expr) -> str:
-    """The name of a function, in small letters; '' for what is none."""
+    """The name of a function, in small letters; '' for other nodes."""
     if type(node) in _SESSION:
         return _SESSION[type(node)]
     if isinstance(node, exp.Column):
@@ -235,7 +235,7 @@ def _oid(value: exp.Expr) -> exp.Expr:
 
 
 def _plain(node: exp.Expr) -> exp.Expr:
-    """What DuckDB writes in another way."""
+    """The expressions that DuckDB writes differently."""
     if isinstance(node, exp.Dot) and isinstance(node.this, exp.Identifier):
         called: exp.Expr = node.expression
         return called  # information_schema.f(x)
@@ -265,7 +265,7 @@ def _compared(node: exp.Expr) -> exp.Expr:
 
 
 def _is_function(node: exp.Expr) -> bool:
-    """Whether it is a column of functions of a type: a number in comparisons, a name elsewhere."""
+    """Whether a column holds functions of a type: a number in comparisons, a name elsewhere."""
     return isinstance(node, exp.Column) and _FUNCTIONS.fullmatch(node.name.lower()) is not None
 
 
@@ -276,7 +276,7 @@ def _without_number(node: exp.Expr) -> exp.Expr:
 
 
 def _function(node: exp.Expr) -> exp.Expr:
-    """Functions that DuckDB calls otherwise, or has not."""
+    """The functions that DuckDB lacks or names differently."""
     name = _called(node)
     if isinstance(node, exp.CurrentDate | exp.CurrentTimestamp) or name in _CLOCKS:
         kind = "DATE" if isinstance(node, exp.CurrentDate) else "TIMESTAMPTZ"
@@ -312,7 +312,7 @@ def _array_of(text: str) -> exp.Expr:
 
 
 def _cast_name(node: exp.Cast) -> str:
-    """The name of the type that a cast says, in capital letters, without its schema."""
+    """The name of the type of a cast, in capital letters, without its schema."""
     return node.to.sql("postgres").upper().partition("(")[0].rpartition(".")[2].strip('"')
 
 

@@ -1,4 +1,4 @@
-"""Statements about a dataset, as one connection asks them: who answers, what for, and when."""
+"""Statements about a dataset from one connection: who answers, and when."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.session import Session
-from qserver.postgres.statements.answers import Answerer, Call, Told
+from qserver.postgres.statements.dataset_answers import Answerer, Call, Told
 from qserver.postgres.statements.interval_ends import with_ends
 from qserver.postgres.statements.turns import Turns, Use
 from qserver.postgres.statements.value_types import types_of
@@ -36,7 +36,7 @@ _PAUSE_GROWTH: Final = 1.2
 
 
 class Shown(LastUsed[tuple[object, ...], Any]):
-    """Results and columns of statements, by all that they depend on."""
+    """Results and columns of statements, by everything that they depend on."""
 
     def __init__(self) -> None:
         super().__init__(2 * MOST_KEPT)
@@ -63,7 +63,7 @@ class Asker:
     sleep: Callable[[float], None] = time.sleep
 
     def plan(self, dataset: str, text: Text) -> Plan:
-        """What a statement about a dataset would give."""
+        """The plan of a statement about a dataset."""
         if self.session.names_ends:
             domain = self.service.domain(dataset)
             found = with_ends(text, domain, lambda of: self._plan(dataset, of))
@@ -79,7 +79,7 @@ class Asker:
         )
 
     def _types(self, dataset: str) -> dict[str, Type]:
-        """The types of what a statement about a dataset can compare."""
+        """The types that a statement about a dataset can compare."""
         columns = columns_of_domain(self.service.domain(dataset))
         return {name.lower(): BY_NAME[kind] for name, kind in columns}
 
@@ -93,8 +93,8 @@ class Asker:
         return tuple(known)
 
     def _run(self, dataset: str, text: Text, asked: Asked) -> Result:
-        """The rows, waited for; what they were charged counts for the connection."""
-        # Under a key the last answer says what the steps before it were charged.
+        """The rows, after a wait; their charge counts for the connection."""
+        # Under a key the last answer has the charges of the earlier steps.
         name = f"postgres {uuid.uuid4().hex}" if self.session.spends else ""
         call = Call(dataset, text, self.session, self.account, asked, name)
         key = self._key("rows", call)
@@ -107,7 +107,7 @@ class Asker:
         return told.result
 
     def _charged(self, call: Call) -> Told:
-        """What is told, its charge added to those of the connection."""
+        """The result, its charge added to the connection's."""
         told = None
         try:
             told = self._awaited(call)
@@ -121,7 +121,7 @@ class Asker:
         return told
 
     def _key(self, what: str, call: Call) -> tuple[object, ...]:
-        """All that a result depends on, the state of the dataset last; PostgresError."""
+        """The facts that a result depends on, the dataset's state last; PostgresError."""
         try:
             state = self.service.state(call.dataset)
         except Exception as exc:
@@ -131,7 +131,7 @@ class Asker:
         return what, call.dataset, call.text.text, *asked, call.account, own, state
 
     def _awaited(self, call: Call) -> Told:
-        """The answer; a job's statement is asked again when the job is done."""
+        """The answer; a job's statement is asked again when the job ends."""
         deadline = self.clock() + _MOST_WAIT_S
         while self.clock() < deadline:
             found = self._asked("run", call)
@@ -139,7 +139,7 @@ class Asker:
                 return found
             with self.turns.paused():
                 self._wait(found, deadline)
-        # What is being measured may be charged later: it counts as if it had been.
+        # A running measurement may be charged later, so it counts as charged.
         self.session.spent_nano += self.session.left_nano or 0
         raise PostgresError(
             TOO_LATE, "The answer is still being measured.", hint="Send the statement again later."
@@ -152,7 +152,7 @@ class Asker:
             return getattr(Answerer(self.service), method)(call)
 
     def _wait(self, job: JobStatus, deadline: float) -> None:
-        """Return when a job has ended, or the time is over; GoneError."""
+        """Return when a job ends or the time is over; GoneError."""
         pause = _FIRST_PAUSE_S
         while self.service.job(job.id).state not in ("done", "failed"):
             if self.use.is_gone():
@@ -169,7 +169,7 @@ _GONE = "gone"
 
 @contextmanager
 def spanned(dataset: str, *, slot_ms: int) -> Iterator[str]:
-    """A span over what is done within, by its traceparent; '' where traces are off.
+    """A span around the block, by its traceparent; '' where traces are off.
 
     It says the dataset and the state that the client is told (SQLSTATE), and nothing of the text.
     PostgreSQL's clients have no `traceparent`, so each statement begins a trace.

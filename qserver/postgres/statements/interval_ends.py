@@ -47,14 +47,14 @@ class _Item:
 
 
 def ends_of(domain: Domain) -> tuple[str, ...]:
-    """The names of the ends of the numeric attributes; an attribute of such a name stands alone."""
+    """The names of the ends of the numeric attributes; an attribute keeps its own name."""
     taken = {*domain.names, *domain.level_names}
     numbers = [a.name for a in domain.attributes if a.is_numeric]
     return tuple(f"{name}{end}" for name in numbers for end in ENDS if f"{name}{end}" not in taken)
 
 
 def with_ends(text: Text, domain: Domain, plan_of: Callable[[Text], Plan]) -> Plan | None:
-    """What a text that names ends would do; None for one that names none. PostgresError."""
+    """The plan of a text that names ends; None for another. PostgresError."""
     aliases = {piece.name for before, piece in pairwise(text.pieces) if before.upper == "AS"}
     known = {*ends_of(domain), *(f"{name}{end}" for name in aliases for end in ENDS)}
     known = {name.lower() for name in known - {*domain.names, *domain.level_names}}
@@ -102,7 +102,7 @@ class _Order:
 
 
 def _order(text: Text, items: Sequence[_Item], known: Collection[str]) -> _Order | None:
-    """The order of a text, where it is by one end; PostgresError where that chooses rows."""
+    """The order of a text, if by one end; PostgresError if that order chooses rows."""
     outer = [piece for depth, piece in _deep(text.pieces) if depth == 0]
     words = [piece.upper for piece in outer]
     i = next((i for i, word in enumerate(words) if word == "ORDER"), len(words))
@@ -135,7 +135,7 @@ def _order(text: Text, items: Sequence[_Item], known: Collection[str]) -> _Order
 
 
 def _takes_all(limit: str) -> bool:
-    """Whether a LIMIT lets every table through, so that it chooses none."""
+    """Whether a LIMIT lets every table through, so that it chooses nothing."""
     return limit.isdecimal() and int(limit[:10]) >= MAX_CELLS
 
 
@@ -144,7 +144,7 @@ def _is_end(piece: Piece, known: Collection[str]) -> bool:
 
 
 def _items(parts: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """The items of the outermost SELECT, which is the first in no parentheses."""
+    """The items of the outermost SELECT, the first outside parentheses."""
     item, begun = list[Piece](), False
     for depth, piece in _deep(parts):
         if depth == 0 and begun and piece.upper in (",", "FROM"):
@@ -158,7 +158,7 @@ def _items(parts: Sequence[Piece]) -> Iterator[list[Piece]]:
 
 
 def _deep(parts: Sequence[Piece]) -> Iterator[tuple[int, Piece]]:
-    """Each part with how many parentheses it is in."""
+    """Each part with its depth in parentheses."""
     depth = 0
     for piece in parts:
         depth += {"(": 1, ")": -1}.get(piece.text, 0) if piece.kind == "sign" else 0
@@ -166,7 +166,7 @@ def _deep(parts: Sequence[Piece]) -> Iterator[tuple[int, Piece]]:
 
 
 def _item(text: Text, parts: Sequence[Piece], known: Collection[str]) -> _Item:
-    """What an item is; PostgresError where it is calculated with an end."""
+    """The meaning of an item; PostgresError for a calculation with an end."""
     if not parts:
         return _Item(parts, "", "", ())
     said, own = text.text[parts[0].start : parts[-1].stop], parts
@@ -194,7 +194,7 @@ def _short(piece: Piece) -> str:
 
 
 def _asked(items: Sequence[_Item], item: _Item) -> _Item:
-    """The item that asks for the same number: what is asked twice would be paid twice."""
+    """The item that asks for the same number, which would otherwise be paid twice."""
     alike = [one for one in items if one.of == item.of]
     return item if not item.end else min(alike, key=lambda one: one.end != "")
 
@@ -212,7 +212,7 @@ def _misplaced(text: Text, piece: Piece) -> PostgresError:
 def _of_numbers(
     text: Text, items: Sequence[_Item], asked: Sequence[_Item], known: Collection[str]
 ) -> Text:
-    """The text about the numbers themselves, each once and each character where it was."""
+    """The text about the numbers themselves, each once and every character in place."""
     edits = [(piece.start, _short(piece)) for piece in text.pieces if _is_end(piece, known)]
     kept, places = list[_Item](), dict[str, int]()
     for i, (item, one) in enumerate(zip(items, asked, strict=True)):
@@ -248,7 +248,7 @@ def _positions(parts: Sequence[Piece]) -> Iterator[Piece]:
 def _picks(
     told: Sequence[Column], items: Sequence[_Item], asked: Sequence[_Item]
 ) -> list[tuple[int, str]]:
-    """The columns that the items are; PostgresError where an end is not of a number."""
+    """The columns of the items; PostgresError if an end belongs to no number."""
     places, k = dict[int, int](), 0
     for item, one in zip(items, asked, strict=True):
         if one is not item:

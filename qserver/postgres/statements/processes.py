@@ -1,4 +1,4 @@
-"""Processes that answer statements: each one at a time, and none longer than it may.
+"""Processes that answer statements: one at a time each, within a bound of time.
 
 The process that clients are connected to reads no statement and computes no answer, so that nothing
 holds it up. A statement that takes too long ends with its process, wherever it is: what it was
@@ -24,7 +24,7 @@ from sqlglot import exp
 from qserver.api.process.start import STARTING_S, logging_config, open_store
 from qserver.config import Settings
 from qserver.postgres.catalogue.child import MOST_SECONDS
-from qserver.postgres.statements.answers import Answerer
+from qserver.postgres.statements.dataset_answers import Answerer
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
 from qserver.query.sql.engine.run import run
 from qserver.service.service import Service
@@ -44,7 +44,7 @@ _processes.set_forkserver_preload([__name__])
 
 
 def used_s(process: int) -> float:
-    """What a process and those that it started used of the processor, in seconds; 0 for none."""
+    """The processor time of a process and its children, in seconds; 0 for none."""
     try:
         with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as children:
             found = [process, *map(int, children.read().split())]
@@ -61,7 +61,7 @@ def _own_s(process: int) -> float:
 
 
 class Calculator:
-    """A process that answers what is sent to it, one call at a time.
+    """A process that answers calls, one at a time.
 
     Args:
         serve: what it does, given its end of a pipe and `niceness`.
@@ -84,7 +84,7 @@ class Calculator:
         self._pipe: Connection | None = None
 
     def start(self) -> int:
-        """Have the process, which loads meanwhile; returns its number."""
+        """Have the process, which then loads by itself; returns its number."""
         if self._process is None or self._pipe is None or not self._process.is_alive():
             self.end()
             self._pipe, theirs = _processes.Pipe()
@@ -96,7 +96,7 @@ class Calculator:
 
     @property
     def used_s(self) -> float:
-        """What it took of the processor so far, in seconds."""
+        """The processor time that it took so far, in seconds."""
         process = self._process
         return 0.0 if process is None else self._clock(process.pid or 0)
 
@@ -110,7 +110,7 @@ class Calculator:
         self._process = self._pipe = None
 
     def ask(self, method: str, call: object) -> Any:
-        """What a method of its Answerer gives for a call.
+        """The result of a method of its Answerer for a call.
 
         Raises:
             PostgresError: what the method raises, or that it took too long.
@@ -147,11 +147,11 @@ class Calculator:
 
 
 def answer(pipe: Connection, niceness: int) -> None:
-    """Answer calls until there are no more; settings are those of the environment."""
+    """Answer calls until none is left, with the environment's settings."""
     os.nice(niceness)
     settings = Settings.from_environment()
     dictConfig(logging_config(settings.log_format))
-    # A look is waited for: it has this process, and ends with it.
+    # A look is waited for: it has this process to itself, and ends with it.
     store = open_store(settings)
     service = Service(
         store, settings, starting_s=STARTING_S, short_s=_LOOK_AT_HISTORY_S, most_laws=_MOST_LAWS
@@ -163,7 +163,7 @@ def answer(pipe: Connection, niceness: int) -> None:
 
 
 def serve(pipe: Connection, answerer: object) -> None:
-    """Answer each call by a method of an object, until there are no more."""
+    """Answer each call by a method of an object, until none is left."""
     # A search of all for garbage takes .2 s: it waits until nobody asks, or for long.
     gc.set_threshold(*gc.get_threshold()[:2], 1 << 30)
     used = time.process_time()

@@ -1,4 +1,4 @@
-"""Turns of statements, so that costly ones hold up no others.
+"""Turns of statements, so that costly ones delay no others.
 
 A message is read and answered here, two at a time, as long as what it asks is kept: about a
 millisecond. Else its statement has one of three lanes, by its length and by what statements of its
@@ -45,7 +45,7 @@ _LOOK_S: Final = 1.0
 
 
 class Lane:
-    """A bound on how many go on at once; the others wait, and the least number goes first.
+    """A bound on running statements; others wait, and the least number goes first.
 
     Attributes:
         process: which computes for those that have a turn; None where their threads do.
@@ -59,7 +59,7 @@ class Lane:
         self._waiting: list[tuple[float, int, threading.Event]] = []
 
     def enter(self, number: float, is_gone: Callable[[], bool]) -> None:
-        """Return when it is one's turn; GoneError where nobody waits for it any more."""
+        """Return at one's turn; GoneError if the client left."""
         mine = (number, next(self._numbers), threading.Event())
         with self._lock:
             if self._free:
@@ -71,7 +71,7 @@ class Lane:
                 raise GoneError
 
     def leave(self) -> None:
-        """Let the next one go on."""
+        """Let the next one in."""
         with self._lock:
             if self._waiting:
                 heapq.heappop(self._waiting)[2].set()
@@ -89,7 +89,7 @@ class Lane:
 
 @dataclass
 class Use:
-    """What one connection has here.
+    """The turn that one connection has here.
 
     Args:
         is_gone: whether its client has gone.
@@ -124,7 +124,7 @@ class Turns:
 
     @contextlib.contextmanager
     def reading(self, use: Use, n_characters: int) -> Iterator[None]:
-        """A turn of a connection here, for a message so long."""
+        """A turn of a connection here, for a message of this length."""
         use.number = self._clock()
         lane = self.texts if n_characters > LONG_TEXT else self.words
         lane.enter(use.number, use.is_gone)
@@ -137,13 +137,13 @@ class Turns:
 
     @contextlib.contextmanager
     def of(self, use: Use, text: str, method: str = "run") -> Iterator[Calculator | None]:
-        """A turn of a connection, for what a method does with a text; the process that computes.
+        """A turn of a connection for a method and a text; the process that computes.
 
         It gives up its turn here meanwhile.
         """
         form = hash((method, _VALUES.sub("0", text[:LONG_TEXT])))
         took = self._took.get(form, lambda: deque(maxlen=_LAST))
-        # One that took longer than all others tells nothing: the processor may have been taken.
+        # An outlier tells nothing: other programs may have had the processor.
         known_s = sorted(took)[-2:][0] if took else 0.0
         seconds = known_s + len(text) * _CHARACTER_S
         lane = self.costly if seconds > _LITTLE_S else self.short if took else self.first
@@ -154,16 +154,16 @@ class Turns:
                 yield lane.process
             finally:
                 spent = _used_s(lane) - begun
-                took.append(spent if spent >= 0 else MOST_SECONDS)  # its process was ended
+                took.append(spent if spent >= 0 else MOST_SECONDS)  # the process was ended
                 lane.leave()
 
     def _number(self, seconds: float) -> float:
-        """The place in a lane: who is likely to take least, and of these who came first."""
+        """The place in a lane: first the likely quickest, of these the earliest."""
         return self._clock() + seconds * _PATIENCE
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Who has a turn here gives it up meanwhile."""
+        """Give up a turn here meanwhile."""
         use: Use | None = getattr(self._present, "use", None)
         if use is None or use.lane is None:
             yield
@@ -176,5 +176,5 @@ class Turns:
 
 
 def _used_s(lane: Lane) -> float:
-    """What the process of a lane took so far, and this thread."""
+    """The processor time of a lane's process and of this thread so far."""
     return time.thread_time() + (lane.process.used_s if lane.process else 0.0)

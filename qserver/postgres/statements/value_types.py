@@ -1,4 +1,4 @@
-"""What values are by where they stand: a cast, what is compared, a clause.
+"""Types of values by their place: a cast, a comparison, a clause.
 
 And times as tools write them, for data whose finest time is a day.
 """
@@ -42,7 +42,7 @@ _TEXTS: Final = frozenset(["LIKE", "ILIKE", "~", "||"])
 
 
 def types_of(text: Text, columns: Mapping[str, Type]) -> tuple[Type, ...]:
-    """A type for each parameter; TEXT where nothing tells.
+    """A type for each parameter; TEXT if its place tells none.
 
     Args:
         columns: what can be compared, by its name in small letters.
@@ -97,7 +97,7 @@ def _type_at(parts: Sequence[Piece], i: int, columns: Mapping[str, Type]) -> Typ
 
 
 def _said(parts: Sequence[Piece], words: Sequence[str], i: int) -> Type | None:
-    """The type to which it is cast."""
+    """The type of its cast."""
     if words[i + 1 : i + 3] == [":", ":"]:
         return type_named(parts, i + 3)[0]
     if words[max(i - 2, 0) : i] == ["CAST", "("] and words[i + 1 : i + 2] == ["AS"]:
@@ -108,7 +108,7 @@ def _said(parts: Sequence[Piece], words: Sequence[str], i: int) -> Type | None:
 def _ahead(
     parts: Sequence[Piece], words: Sequence[str], i: int, columns: Mapping[str, Type]
 ) -> Type | None:
-    """That of what stands to the left, with a comparison between."""
+    """The type of the operand to the left, with a comparison between."""
     j, ranges = i - 1, False
     skips = _COMPARES | _BETWEEN | _ARITHMETIC
     while j >= 0 and (words[j] in skips or parts[j].kind in _VALUES):
@@ -125,7 +125,7 @@ def _ahead(
 def _behind(
     parts: Sequence[Piece], words: Sequence[str], i: int, columns: Mapping[str, Type]
 ) -> Type | None:
-    """That of a column to the right, with a comparison between."""
+    """The type of a column to the right, with a comparison between."""
     j = i + 1
     while j < len(parts) and words[j] in ("=", "<", ">", "!"):
         j += 1
@@ -139,7 +139,7 @@ def _behind(
 def _ending_at(
     parts: Sequence[Piece], words: Sequence[str], j: int, columns: Mapping[str, Type]
 ) -> Type | None:
-    """The type of a name, or of a function, that ends there."""
+    """The type of a name or function that ends there."""
     if words[j] == ")":
         return _of_function(words, j)
     if words[max(j - 2, 0) : j] == [":", ":"]:
@@ -165,7 +165,7 @@ def _of_function(words: Sequence[str], j: int) -> Type | None:
 
 
 def _of_alias(parts: Sequence[Piece], words: Sequence[str], name: str) -> Type | None:
-    """That of `COUNT(*) AS name`."""
+    """The type of `COUNT(*) AS name`."""
     for k in range(2, len(parts)):
         if words[k - 1] == "AS" and parts[k].name == name and words[k - 2] == ")":
             return _of_function(words, k - 2)
@@ -185,14 +185,14 @@ _STAMPS: Final = ("TIMESTAMP", "TIMESTAMPTZ")
 
 @dataclass(frozen=True)
 class Days:
-    """A text in which times are days; `notices`: what to know of it, a line each."""
+    """A text in which times are days; `notices`: remarks on it, a line each."""
 
     edits: tuple[Edit, ...] = ()
     notices: tuple[str, ...] = ()
 
 
 def days_of(text: Text, domain: Domain) -> Days:
-    """The edits that make days of midnights, and of now the last day of the data; PostgresError."""
+    """The edits that turn midnights into days, and now into the data's last day; PostgresError."""
     names = {a.name.lower(): a for a in domain.attributes if a.kind in ("date", "period")}
     if not names:
         return Days()
@@ -204,7 +204,7 @@ def days_of(text: Text, domain: Domain) -> Days:
 
 
 def day_of(literal: str) -> str:
-    """The day of a literal that is a time at midnight; else the literal."""
+    """The day of a literal at midnight; else the literal."""
     found = _TIME.fullmatch(literal)
     return literal if found is None or found[2].strip("0:.") else f"'{found[1]}'"
 

@@ -1,4 +1,4 @@
-"""Errors as PostgreSQL's clients know them: a code of five characters, a message, a place."""
+"""Errors as PostgreSQL's clients expect them: a five-character code, a message, a place."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _ALLOW = "Run SET qserver.spend = on to allow it."
 
 
 class PostgresError(Exception):
-    """What a client is told.
+    """An error that a client is told.
 
     Args:
         state: the code of five characters (SQLSTATE).
@@ -91,7 +91,7 @@ class PostgresError(Exception):
 
 
 def violation(message: str) -> PostgresError:
-    """The error of bytes that are not the protocol's; the connection ends."""
+    """The error of bytes outside the protocol; the connection ends."""
     return PostgresError(PROTOCOL_VIOLATION, message, ends=True)
 
 
@@ -102,7 +102,7 @@ def fault_of(
     place: Callable[[int], int] = int,
     delta: float | None = None,
 ) -> PostgresError:
-    """The error that tells a client of another one; one of no kind tells nothing of itself.
+    """The client's error for another one; an unknown error tells nothing of itself.
 
     Args:
         text: of the statement that was asked.
@@ -134,7 +134,7 @@ def _price(exc: Any, delta: float | None) -> str:
 
 
 def _position(exc: QServerError, text: str) -> int:
-    """Where in the text, in characters from 1; 0 where it has no place."""
+    """The place in the text, in characters from 1; 0 without one."""
     if not isinstance(exc, SqlError) or not text:
         return 0
     lines = text.split("\n")

@@ -1,4 +1,4 @@
-"""Messages: those of the server as bytes, and the fields of the client's, each checked to be there.
+"""Messages: the server's as bytes, and the checked fields of the client's.
 
 A message is a letter, a length of four bytes, and what it says.
 """
@@ -41,22 +41,22 @@ def text(value: str) -> bytes:
 
 
 def ready(status: str) -> bytes:
-    """Ready for the next statement: `I` idle, `T` in a transaction, `E` in one that failed."""
+    """Ready for the next statement: `I` idle, `T` in a transaction, `E` in a failed one."""
     return message(b"Z", status.encode())
 
 
 def parameter(name: str, value: str) -> bytes:
-    """A setting that clients want to know."""
+    """A setting that clients need."""
     return message(b"S", text(name) + text(value))
 
 
 def key_data(process: int) -> bytes:
-    """What a request to cancel would name; the secret is 0."""
+    """The number that a request to cancel would name; the secret is 0."""
     return message(b"K", struct.pack("!iI", process, 0))
 
 
 def complete(tag: str) -> bytes:
-    """A statement is done."""
+    """The end of a statement."""
     return message(b"C", text(tag))
 
 
@@ -101,13 +101,13 @@ def parameter_description(oids: Sequence[int]) -> bytes:
 
 
 def copy_out(n_columns: int, *, is_binary: bool) -> bytes:
-    """Rows are copied out now, until `COPIED`."""
+    """The start of copied rows, until `COPIED`."""
     formats = [int(is_binary)] * n_columns
     return message(b"H", struct.pack(f"!bH{n_columns}h", is_binary, n_columns, *formats))
 
 
 class Fields:
-    """Reads the fields of one message in turn; whatever is short is a violation."""
+    """Reads the fields of one message in turn; a short message is a violation."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self._at = body, 0
@@ -126,7 +126,7 @@ class Fields:
         return int(struct.unpack(form, self.take(n_bytes))[0])
 
     def count(self) -> int:
-        """How many follow: 0 to 65,535."""
+        """The number of fields that follow: 0 to 65,535."""
         return self.number(2) & 0xFFFF
 
     def oid(self) -> int:
@@ -160,7 +160,7 @@ _FLUSH_BYTES = 1 << 16
 
 
 class GoneError(Exception):
-    """The client is gone, or was too slow; nobody is left to tell."""
+    """The client is gone or was too slow; nobody is left to tell."""
 
 
 class Stream:
@@ -180,11 +180,11 @@ class Stream:
 
     @property
     def is_secure(self) -> bool:
-        """Whether TLS is spoken."""
+        """Whether the stream uses TLS."""
         return isinstance(self._socket, ssl.SSLSocket)
 
     def secure(self, context: ssl.SSLContext) -> None:
-        """Speak TLS from now on; GoneError where that fails."""
+        """Use TLS from now on; GoneError if that fails."""
         # Nothing is read ahead, so no byte sent before TLS counts as said within it.
         self._socket.settimeout(self._limits.message_s)
         try:
@@ -193,7 +193,7 @@ class Stream:
             raise GoneError from exc
 
     def first_packet(self, *, deadline: float) -> bytes:
-        """A packet before the session: its length of four bytes, and what it says."""
+        """A packet before the session: its length of four bytes, and its content."""
         return self._body(self._exactly(4, deadline), deadline, most=10_000)
 
     def message(self, *, deadline: float | None = None) -> tuple[bytes, bytes]:
@@ -210,14 +210,14 @@ class Stream:
         return letter, self._body(self._exactly(4, deadline), deadline, most=self._limits.max_bytes)
 
     def send(self, *messages: bytes) -> None:
-        """Gather messages; they leave with `flush`, or when there are many."""
+        """Gather messages; `flush` sends them, or a large number of them."""
         for one in messages:
             self._out += one
         if len(self._out) > _FLUSH_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Send what has gathered; GoneError."""
+        """Send the gathered messages; GoneError."""
         self._socket.settimeout(self._limits.message_s)
         try:
             with self.while_sending():
@@ -228,11 +228,11 @@ class Stream:
             self._out.clear()
 
     def fileno(self) -> int:
-        """The descriptor of its socket."""
+        """The socket's descriptor."""
         return self._socket.fileno()
 
     def is_gone(self) -> bool:
-        """Whether the client has ended its side, so that nobody waits for an answer."""
+        """Whether the client has ended its side and no longer waits."""
         poll = select.poll()
         poll.register(self._socket, select.POLLRDHUP)
         return bool(poll.poll(0))
@@ -244,7 +244,7 @@ class Stream:
         self._socket.close()
 
     def _await(self) -> None:
-        """Return when the client says something."""
+        """Return when the client sends something."""
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
             return
         poll = select.poll()

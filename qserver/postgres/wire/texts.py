@@ -67,7 +67,7 @@ _COMMENT = re.compile(r"/\*|\*/")
 
 
 def pieces(text: str) -> Iterator[Piece]:
-    """The parts of a text, without blanks and comments; what does not end is a sign."""
+    """The parts of a text, without blanks and comments; an unfinished part is a sign."""
     at = 0
     while at < len(text):
         if text.startswith("/*", at):
@@ -96,7 +96,7 @@ def _comment_end(text: str, at: int) -> int:
 
 
 def type_named(parts: Sequence[Piece], i: int) -> tuple[Type | None, int]:
-    """The type that stands at a place, and where it ends in the text; None for no known type."""
+    """The type named at a place, and its end in the text; None for an unknown type."""
     words = [piece.upper for piece in parts[i : i + 12]]
     if words[:2] == ["PG_CATALOG", "."]:
         return type_named(parts, i + 2)
@@ -120,7 +120,7 @@ def type_named(parts: Sequence[Piece], i: int) -> tuple[Type | None, int]:
 
 @dataclass(frozen=True)
 class Edit:
-    """What stands in a text in place of what was sent from `start` up to `stop`."""
+    """The replacement for the text from `start` up to `stop`."""
 
     start: int
     stop: int
@@ -142,7 +142,7 @@ class Text:
     start: int = 0
 
     def __reduce__(self) -> tuple[type[Text], tuple[str, int]]:
-        """Itself without its parts, which take longer to read than to cut."""
+        """The text without its parts, which take longer to read than to cut."""
         return Text, (self.text, self.start)
 
     @cached_property
@@ -151,14 +151,14 @@ class Text:
         return tuple(pieces(self.text))
 
     def part(self, start: int, stop: int) -> Text:
-        """What stands between two places of it."""
+        """The text between two of its places."""
         while start < stop and self.text[start].isspace():
             start += 1
         return Text(self.text[start:stop], self.start + start)
 
     @cached_property
     def n_bytes(self) -> int:
-        """What holding it takes, at most."""
+        """The bytes of the text, at most."""
         return len(self.text.encode()) + PIECE_BYTES * _COUNTED.subn("", self.text)[1]
 
     @cached_property
@@ -168,7 +168,7 @@ class Text:
 
     @cached_property
     def n_parameters(self) -> int:
-        """The largest number of a parameter; 0 for none."""
+        """The largest number of a parameter; 0 without one."""
         if "$" not in self.text:
             return 0
         numbers = [int(p.text[1:_MOST_DIGITS]) for p in self.pieces if p.kind == "parameter"]
@@ -182,7 +182,7 @@ class Text:
         strips: bool = False,
         edits: Sequence[Edit] = (),
     ) -> tuple[str, Callable[[int], int]]:
-        """The text with literals for its parameters, and where its characters were sent.
+        """The text with literals for its parameters, and the sent place of each character.
 
         The places count from 1; 0 stays 0.
 
@@ -237,7 +237,7 @@ class Text:
         return literals[number - 1]
 
     def _cast(self, i: int) -> tuple[Type | None, int]:
-        """The type to which what stands before is cast, and where that ends; None for none."""
+        """The type of the cast behind this place, and its end; None without one."""
         if [piece.text for piece in self.pieces[i : i + 2]] != [":", ":"]:
             return None, 0
         return type_named(self.pieces, i + 2)

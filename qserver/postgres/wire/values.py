@@ -94,7 +94,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Literal:
-    """A value as SQL has it.
+    """A value in SQL.
 
     Args:
         number: the same without quotes, where its type was left open and it looks like a number.
@@ -120,7 +120,7 @@ class Parameter:
 
     @property
     def literal(self) -> Literal:
-        """The value as SQL has it, always one literal or ARRAY of them; PostgresError."""
+        """The value in SQL, one literal or ARRAY of them; PostgresError."""
         if self.value is None:
             return Literal("NULL")
         kind = BY_OID.get(self.oid)
@@ -169,17 +169,17 @@ class Parameter:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number as SQL writes it."""
+    """Whether a text is a number in SQL."""
     return _NUMBER.match(text) is not None
 
 
 def quoted(text: str) -> str:
-    """A literal of a text."""
+    """The literal of a text."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def _truth(text: str) -> str:
-    """A truth value by the words that PostgreSQL takes, and what they begin with."""
+    """A truth value by PostgreSQL's words and their beginnings."""
     word = text.strip().lower()
     for literal, (long, short, *others) in _TRUTHS.items():
         if word and (long.startswith(word) or short.startswith(word) or word in others):
@@ -325,7 +325,7 @@ def formats_of(formats: Sequence[int], n: int) -> list[int]:
 
 
 def encoder(columns: Sequence[Column], formats: Sequence[int]) -> Callable[[Sequence[Any]], bytes]:
-    """What makes a row bytes: how many values, and each behind its length, -1 for NULL."""
+    """An encoder of rows: the number of values, and each behind its length, -1 for NULL."""
     kinds = [c.type if form else None for c, form in zip(columns, formats, strict=True)]
     head = struct.pack("!H", len(columns))
 
@@ -343,7 +343,7 @@ def encoder(columns: Sequence[Column], formats: Sequence[int]) -> Callable[[Sequ
 
 
 def values_of(row: bytes) -> list[bytes | None]:
-    """The values of a row that `encoder` made."""
+    """The values of a row from `encoder`."""
     found, at = list[bytes | None](), 2
     while at < len(row):
         size = int.from_bytes(row[at : at + 4], signed=True)

@@ -41,7 +41,7 @@ from qserver.query.sql.regions import (
     Regions,
     constant_function,
 )
-from qserver.query.sql.statistics.function_reader import SeveralReader
+from qserver.query.sql.statistics.statistics_by_name import SeveralReader
 from qserver.query.sql.values.point_values import is_point
 from qserver.query.sql.values.record_functions import derived
 

@@ -23,7 +23,11 @@ from qserver.query.sql.functions.function_of_sums import (
     public_range,
 )
 from qserver.query.sql.statement import Statement, Sum
-from qserver.query.sql.statistics.smooth import OfSeveral, function_cells, several_confidence
+from qserver.query.sql.statistics.smooth_functions import (
+    OfSeveral,
+    function_cells,
+    several_confidence,
+)
 from qserver.query.sql.tables.cell_intervals import CellInterval, moved
 from qserver.query.sql.tables.relative_length import Relative, confidence_of, relative_of, relatives
 

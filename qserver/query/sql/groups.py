@@ -204,7 +204,7 @@ class Groups:
         return self._together(found)
 
     def _together(self, found: Mapping[str | None, Sequence[Region]]) -> list[GroupValue]:
-        """Groups by their names, that of NULL the last."""
+        """Groups by their names, NULL last."""
         named = sorted(found.items(), key=lambda one: one[0] is None)
         return [GroupValue(name, self._regions.either(parts)) for name, parts in named]
 

@@ -25,7 +25,7 @@ _DIGITS = 60
 
 @dataclass(frozen=True)
 class Shown:
-    """How losses are shown: as they are under pure privacy, else as epsilon at a delta.
+    """How losses are shown: themselves under pure privacy, else as epsilon at a delta.
 
     Args:
         delta: None under pure privacy.
@@ -42,13 +42,13 @@ class Shown:
         return self.nano(after_nano) - self.nano(before_nano)
 
     def loss_nano(self, before_nano: int, rise_nano: int) -> int:
-        """The most that a loss may rise if what is shown rises by at most this."""
+        """The most that a loss may rise while the shown figure rises by at most this."""
         if self.delta is None:
             return rise_nano
         return max(0, _greatest(self.nano(before_nano) + rise_nano, self.delta) - before_nano)
 
     def left_nano(self, limit_nano: int, lost_nano: int) -> int:
-        """How much a loss may still rise; 0 where it has passed the limit."""
+        """The rise still possible for a loss; 0 above the limit."""
         return max(0, self.rise_nano(lost_nano, limit_nano))
 
 
@@ -98,7 +98,7 @@ def rho_nano(limit_nano: int, delta: Fraction) -> int:
 
 
 def _greatest(limit_nano: int, delta: Fraction) -> int:
-    """The greatest rho of a limit; 0 if it leaves none."""
+    """The greatest rho under a limit; 0 if there is none."""
     least, most = 0, 1
     while epsilon_nano(most, delta) <= limit_nano:
         least, most = most, 2 * most
@@ -110,7 +110,7 @@ def _greatest(limit_nano: int, delta: Fraction) -> int:
 
 
 def limit_nano(limit: Fraction, delta: Fraction | None) -> int:
-    """A limit in epsilon as it is kept, rounded down: nano-epsilon, or at a delta nano-rho."""
+    """A limit in epsilon as kept, rounded down: nano-epsilon, or nano-rho at a delta."""
     nano = int(limit * NANO)
     return nano if delta is None else rho_nano(nano, delta)
 
@@ -126,7 +126,7 @@ def _epsilon_nano(rho_nano: int, delta: Fraction, excess: Decimal) -> int:
 
 
 def check_privacy(privacy: Privacy, delta: Fraction | None) -> None:
-    """Raise InputError if `delta` is missing, not wanted or out of range."""
+    """Raise InputError if `delta` is missing, unwanted or out of range."""
     if privacy not in PRIVACIES:
         raise ConfigError("privacy", "be pure or zcdp", privacy)
     if privacy == "pure":
@@ -139,7 +139,7 @@ def check_privacy(privacy: Privacy, delta: Fraction | None) -> None:
 
 
 def check_delta(delta: Fraction) -> None:
-    """Raise InputError unless it is a delta that a population may have."""
+    """Raise InputError unless a population may have this delta."""
     if not 0 < delta <= MOST_DELTA:
         why = "with that probability somebody may lose more than epsilon"
         raise ConfigError("delta", f"be more than 0 and at most 1e-6: {why}", f"{float(delta):g}")

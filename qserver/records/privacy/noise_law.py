@@ -1,4 +1,4 @@
-"""Laws of noise: what a measurement costs whoever moves its truth, and how such costs add up.
+"""Laws of noise: the cost of a measurement to those who move its truth, and how costs add up.
 
 A row is measured at some *charge*. Whoever moves its truth by d loses charge * abs(d)^p, where p is
 the law's power. Losses of independent measurements add up under both laws.
@@ -101,11 +101,11 @@ class NoiseLaw:
         return self.sharpness_of(charge_nano / NANO)
 
     def sharpness_of(self, charge: float) -> float:
-        """The same of a charge in epsilon or rho."""
+        """The same for a charge in epsilon or rho."""
         return charge if self.power == 1 else sqrt(2.0 * charge)
 
     def charge_of_sharpness(self, sharpness: Charges) -> Charges:
-        """`sharpness_of` the other way round."""
+        """The inverse of `sharpness_of`."""
         return sharpness if self.power == 1 else 0.5 * sharpness * sharpness
 
     def charge_of_variance(self, variance: float) -> float:
@@ -113,7 +113,7 @@ class NoiseLaw:
         return sqrt(2.0 / variance) if self.power == 1 else 0.5 / variance
 
     def half_width(self, missed: float) -> float:
-        """What noise 1 passes with this probability.
+        """The size that noise 1 exceeds with this probability.
 
         That of a sum of such noises grows no faster as the probability falls: normal ones all
         grow alike, and of Laplace noise the law of a sum is log-concave.
@@ -121,7 +121,7 @@ class NoiseLaw:
         return -log(missed) if self.power == 1 else -_NORMAL.inv_cdf(missed / 2.0)
 
     def half_width_at(self, confidence: float) -> float:
-        """The same for a confidence."""
+        """The same at a confidence."""
         return -log1p(-confidence) if self.power == 1 else self.half_width(1.0 - confidence)
 
     @property
@@ -131,7 +131,7 @@ class NoiseLaw:
 
     @property
     def growth(self) -> int:
-        """With which power of the charge a row's precision grows."""
+        """The power of the charge with which a row's precision grows."""
         return 2 // self.power
 
     def information(self, charges: Charges) -> Charges:
@@ -143,7 +143,7 @@ class NoiseLaw:
         return 2.0 * charges if self.power == 1 else np.full_like(charges, 4.0)
 
     def times(self, information: Floats) -> Floats:
-        """By how much charges rise for so many times the information."""
+        """The factor of charges for this factor of information."""
         return np.sqrt(information) if self.power == 1 else information
 
     def shown_scale(self, charge_nano: int) -> float:
@@ -151,11 +151,12 @@ class NoiseLaw:
         return self.scale(charge_nano) * (1.0 if self.power == 1 else _LIKE_LAPLACE)
 
     def sharpness_like(self, sharpness: float) -> float:
-        """That of noise whose half-width at 95 percent is that of Laplace noise of a sharpness."""
+        """The sharpness of noise whose half-width at 95 percent is Laplace noise's of a
+        sharpness."""
         return sharpness * (1.0 if self.power == 1 else _LIKE_LAPLACE)
 
     def charge(self, scale: float) -> float:
-        """The charge of a row with this noise: `scale` the other way round."""
+        """The charge of a row with this noise: the inverse of `scale`."""
         return 1.0 / scale if self.power == 1 else 0.5 / (scale * scale)
 
     def like_laplace(self, scale: float) -> float:

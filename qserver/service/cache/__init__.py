@@ -1,6 +1,6 @@
-"""What one process keeps of what it found: nothing is stored, and all of it can be found again.
+"""What one process keeps of its results. Nothing is stored; all of it can be computed again.
 
 Questions and workloads that cost nothing are kept by what they depend on (`answers`), statements
-by the state that they were answered in (`statements`), smooth numbers (`smooth`) and those told by
-places in order (`quantiles`) by the version of the history. `looks` finds such numbers aside.
+by the state that they were answered in (`statements`), `smooth_numbers` and those told by places in
+order (`quantiles`) by the version of the history. `looks` finds such numbers aside.
 """

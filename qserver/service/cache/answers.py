@@ -1,4 +1,4 @@
-"""Answers that cost nothing, kept by what they depend on: by no version, and by no text.
+"""Free answers, kept by the facts that they depend on, not by version or text.
 
 A question is the same however it was written and sent, and its answer stays as long as nothing is
 bought that bears on it (`InferenceEngine.is_unchanged`). What is left of the budget, and the
@@ -27,7 +27,7 @@ _Key = tuple[str, int | None, int, Question | Workload]
 
 @dataclass(frozen=True)
 class _Kept:
-    """An answer of an engine, as long as that is there, after so many changes.
+    """An answer of an engine, after so many changes of it.
 
     Args:
         at: where it names a price: the only position where it does so.
@@ -42,14 +42,14 @@ class _Kept:
 
 
 class KeptAnswers:
-    """Those of one process. Thread-safe; whoever finds or keeps one holds the replica's lock."""
+    """The free answers of one process. Thread-safe; callers hold the replica's lock."""
 
     def __init__(self) -> None:
         self._answers = LastUsed[_Key, _Kept](_MOST_ANSWERS)
         self._workloads = LastUsed[_Key, _Kept](MOST_KEPT)
 
     def find(self, replica: Replica, asked: Question | Workload) -> AnyAnswer | None:
-        """The answer, as it would be found again on the present state; None where none is kept."""
+        """The answer if it is kept and still holds on the present state."""
         known = self._of(asked).find(_key(replica, asked))
         if known is None or known.engine() is not replica.engine:
             return None
@@ -70,7 +70,7 @@ class KeptAnswers:
         since: int,
         is_bought: bool = False,
     ) -> None:
-        """Keep an answer that history gave. A price that it names is of the present position.
+        """Keep an answer of history. A price in it belongs to the present position.
 
         Args:
             since: `n_changes` of the replica's engine, before it was found.
@@ -82,7 +82,7 @@ class KeptAnswers:
         kept.keep(key, _Kept(ref(replica.engine), since, answer, at, is_bought))
 
     def keep_bought(self, replica: Replica, asked: Workload, answer: WorkloadAnswer) -> None:
-        """Keep what was bought as what history gives now, unless somebody bought more since.
+        """Keep a bought answer as history gives it now, unless a later purchase changed it.
 
         Intervals that hold at once by a joint bound have weights of their own, and are left.
         """
@@ -98,7 +98,7 @@ class KeptAnswers:
 
 
 def _key(replica: Replica, asked: Question | Workload) -> _Key:
-    """Which periods there are changes what can be had; what may be measured does not."""
+    """The key. The periods change what can be answered; what may be measured does not."""
     present, meant = replica.present, asked.with_measure("auto")
     return replica.meta.snapshot, present.n_sealed, present.n_retired, meant
 
@@ -110,7 +110,7 @@ def _each(answer: AnyAnswer) -> tuple[Answer, ...]:
 
 
 def _free(answer: Answer) -> Answer:
-    """An answer that was measured, as history gives it."""
+    """A measured answer, as history gives it."""
     if answer.source == "exact":
         return answer
     return replace(answer, source="history", charged_nano=0)
@@ -136,7 +136,7 @@ def _at(answer: AnyAnswer, remaining_nano: int, version: int) -> AnyAnswer: ...
 
 
 def _at(answer: AnyAnswer, remaining_nano: int, version: int) -> AnyAnswer:
-    """The answer on a state with so much left, at this version."""
+    """The answer with so much budget left, at this version."""
     if (answer.remaining_nano, answer.version) == (remaining_nano, version):
         return answer
     found = replace(answer, remaining_nano=remaining_nano, version=version)

@@ -1,4 +1,4 @@
-"""Values that are made at the first use; those used last are kept."""
+"""Values made at first use, of which the last used are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LastUsed(Generic[_K, _V]):
         self._lock = threading.Lock()
 
     def find(self, key: _K) -> _V | None:
-        """The value of a key, if it is kept."""
+        """The value of a key, if kept."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -33,7 +33,7 @@ class LastUsed(Generic[_K, _V]):
         self.get(key, lambda: value)
 
     def drop(self, key: _K) -> None:
-        """Keep nothing of a key."""
+        """Forget a key."""
         with self._lock:
             self._kept.pop(key, None)
 
@@ -51,6 +51,6 @@ class LastUsed(Generic[_K, _V]):
         return found
 
     def items(self) -> list[tuple[_K, _V]]:
-        """The keys and values that are kept now, the least recently used first."""
+        """The keys and values, least recently used first."""
         with self._lock:
             return list(self._kept.items())

@@ -1,4 +1,4 @@
-"""Looks at what history knows of a statement, made aside: nobody waits for one longer than said.
+"""Looks at what history knows of a statement; a caller waits for one at most as long as it says.
 
 A look finds the intervals of averages, deviations, quantiles and other numbers that are no sums, by
 draws and by many counts. It reads released answers alone, and asks and spends nothing. What it
@@ -22,7 +22,7 @@ from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.cache.statements import MOST_KEPT, StatementKey
 from qserver.service.datasets import OpenDatasets
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.store import LookJob, Store
 
 _THREADS: Final = 2
@@ -31,7 +31,7 @@ _THREADS: Final = 2
 
 @dataclass
 class _Look:
-    """A look that was begun, and its job once somebody waits no longer."""
+    """A look, and its job once its caller stopped waiting."""
 
     done: Future[None]
     job: LookJob | None = None
@@ -58,7 +58,7 @@ class Looks:
         *,
         wait_s: float,
     ) -> JobStatus | None:
-        """Look, unless that was done; after `wait_s` seconds the job that looks, else None.
+        """Look, unless that is done; after `wait_s` seconds the job that looks, else None.
 
         Where a look fails, whoever needs what it finds fails likewise.
 

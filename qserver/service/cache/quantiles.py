@@ -32,7 +32,7 @@ _Key = tuple[str, TermAsked]
 
 @dataclass
 class _Read:
-    """What history said of a number, after so many changes of an engine."""
+    """What history said of a number after so many changes of an engine."""
 
     engine: ref[InferenceEngine]
     since: int
@@ -41,13 +41,13 @@ class _Read:
 
     @classmethod
     def of(cls, one: TermAsked, engine: InferenceEngine) -> _Read:
-        """What it says now."""
+        """What history says now."""
         since, told = engine.n_changes, Told(engine)
         laws = one.laws(told)
         return cls(ref(engine), since, told.grounds, laws)
 
     def is_so_in(self, engine: InferenceEngine) -> bool:
-        """Whether it says the same now."""
+        """Whether history says the same now."""
         now = engine.n_changes
         if engine is not self.engine():
             return False
@@ -58,7 +58,7 @@ class _Read:
 
 
 class OrderNumbers:
-    """Those of one process. Thread-safe.
+    """The numbers told by places in order that one process keeps. Thread-safe.
 
     Args:
         datasets: the replicas that workloads are answered from.
@@ -69,7 +69,7 @@ class OrderNumbers:
         self._read = LastUsed[_Key, _Read](MOST_KNOWN)
 
     def of(self, name: str, one: OrderOf, *, missed: float | None = None) -> OrderKnown:
-        """What is known of a number now.
+        """What history knows of a number now.
 
         Args:
             missed: the probability that its interval may miss with; by its confidence by default.
@@ -88,7 +88,7 @@ class OrderNumbers:
         return one.unknown if found.laws is None else found.laws.known(missed)
 
     def tables(self, name: str, one: OrderOf, terms: Sequence[Term]) -> list[Counts]:
-        """The counts to measure next, for each quantile and extreme that is not told yet."""
+        """The counts to measure next for each quantile and extreme that is still open."""
         known, opened, found = self.of(name, one), self._datasets.refresh(name), list[Counts]()
         with opened.lock:
             most = most_records(opened.replica)

@@ -1,4 +1,4 @@
-"""Statements that were read, and those answered for nothing, by all that these depend on.
+"""Statements as read, and statements answered free, by the facts that they depend on.
 
 A statement is sent again whenever a page is drawn anew. Then nothing of it is computed again, as
 long as nothing has changed that any answer on the dataset depends on.
@@ -27,7 +27,7 @@ _MOST_CELLS: Final = 2_000
 
 @dataclass(frozen=True)
 class StatementKey:
-    """A statement as it was sent, and the state that it is answered in.
+    """A statement as sent, with the state that answers it.
 
     Args:
         text: the statement, or the fields of a form that make it.
@@ -47,13 +47,13 @@ class StatementKey:
 
     @classmethod
     def of_form(cls, name: str, stamp: Stamp, fields: str, at: str) -> StatementKey:
-        """What a form's fields ask of history alone."""
+        """The statement of a form, asked of history alone."""
         return cls(
             name, stamp, fields, at, None, UNSAID, explain=False, spends=False, by="", is_form=True
         )
 
     def keeps(self, found: AnyStatement) -> bool:
-        """Whether it cost nothing, and depends on this state alone.
+        """Whether the answer cost nothing and depends on this state alone.
 
         An account's price depends on its allowance, which is not in the stamp.
         """
@@ -64,13 +64,13 @@ class StatementKey:
 
 
 def is_of_nobody(found: StatementAnswer) -> bool:
-    """Whether nobody was charged for it: whoever lost less than others may be, at no cost."""
+    """Whether nobody was charged for the answer and no account's own loss bounds it."""
     sources = {cell.source for cells in found.cells for cell in cells}
     return not found.charged_nano and sources <= {"history", "exact"}
 
 
 class ReadStatements:
-    """Statements as texts were read: that depends on the text and on the domain alone.
+    """Statements as read from texts: the text and the domain alone decide them.
 
     So a purchase makes no text be read again. Thread-safe.
     """
@@ -79,7 +79,7 @@ class ReadStatements:
         self._kept = LastUsed[tuple[str, int, str], tuple[Domain, Statement]](MOST_KEPT)
 
     def of(self, name: str, domain: Domain, text: str) -> Statement:
-        """The statement in a text about a dataset, of numbers or of public names.
+        """The statement in a text about a dataset: of numbers or of public names.
 
         Raises:
             SqlError, CapacityError: as of `parse_statement`.

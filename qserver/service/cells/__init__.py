@@ -1,1 +1,1 @@
-"""The cells of a statement's table: made from answers, and what is said beside them."""
+"""The cells of a statement's table, made from answers, with the remarks beside them."""

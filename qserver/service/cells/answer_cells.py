@@ -30,7 +30,7 @@ def answered_cell(
     ends: Sequence[Ends | None],
     nearest: Sequence[float] | None,
 ) -> AnsweredCell:
-    """A cell by its questions' answers, with where they come from."""
+    """A cell from its questions' answers, with their sources."""
     estimates = {i: answers[i].estimate for i in cell.parts}
     value = cell_value(cell, estimates, part_intervals(cell, answers, ends))
     parts = [answers[i] for i in cell.parts]
@@ -41,7 +41,7 @@ def answered_cell(
 def part_intervals(
     cell: CellQuestions, found: Sequence[Answer | Offer | None], ends: Sequence[Ends | None]
 ) -> dict[int, CellInterval]:
-    """The intervals of its questions by index; for a function of several both ends miss alike.
+    """The intervals of its questions by index; for a function of several, both ends miss alike.
 
     Some functions count on each end by itself, and the shortest interval of a posterior may miss at
     one end more often than at the other.
@@ -56,12 +56,13 @@ def part_intervals(
 
 
 def consistent_of(cell: CellQuestions, nearest: Sequence[float] | None) -> float | None:
-    """The cell's value by the consistent answers of all questions, where these were asked for."""
+    """The cell's value by the consistent answers of all questions, where the statement asks for
+    these."""
     return None if nearest is None else consistent_value(cell, nearest)
 
 
 def for_quotients(questions: StatementQuestions) -> tuple[int, ...]:
-    """The questions whose posteriors nobody needs: those of functions of sums alone."""
+    """The questions whose posteriors are not needed: those of functions of sums alone."""
     cells = _by_themselves(questions)
     if not cells:
         return ()
@@ -70,14 +71,14 @@ def for_quotients(questions: StatementQuestions) -> tuple[int, ...]:
 
 
 def _by_themselves(questions: StatementQuestions) -> list[CellQuestions]:
-    """The cells whose intervals hold one by one, and for no choice among them."""
+    """The cells whose intervals hold singly, and not for a choice among them."""
     is_chosen = questions.statement.clauses.looking.selected_from is not None
     is_together = questions.simultaneous or is_chosen
     return [] if is_together else [cell for row in questions.cells for cell in row]
 
 
 def step_of(questions: StatementQuestions) -> Workload:
-    """The questions of a step before the last: nobody needs their posteriors.
+    """The questions of a step before the last, without posteriors.
 
     The numbers of values behind quantiles are left out: they follow from the counts that are asked.
     """
@@ -92,13 +93,13 @@ def step_of(questions: StatementQuestions) -> Workload:
 
 
 def without_smooth(questions: StatementQuestions) -> Workload | None:
-    """The questions of all numbers that are not smooth; None where there is none."""
+    """The questions of all numbers that are not smooth; None without any."""
     kept = _without(questions, lambda cell, of: cell.parts if of.smooth is not None else ())
     return Workload(kept) if kept else None
 
 
 def _counted(cell: CellQuestions, of: FunctionOfSums) -> Sequence[int]:
-    """The questions of a cell that count the values of quantiles."""
+    """The questions in a cell that count the values of quantiles."""
     return () if of.order is None else [cell.parts[k] for k in of.order.counts_values]
 
 
@@ -106,7 +107,7 @@ def _without(
     questions: StatementQuestions,
     leaves_out: Callable[[CellQuestions, FunctionOfSums], Sequence[int]],
 ) -> tuple[Question, ...]:
-    """The questions but those that cells leave out, and no other cell needs."""
+    """The questions without those that only these cells need."""
     left, needed = set[int](), set[int]()
     for cell in (cell for row in questions.cells for cell in row):
         own = set[int]() if cell.function is None else set(leaves_out(cell, cell.function))
@@ -131,19 +132,19 @@ _T = TypeVar("_T")
 
 
 def consistent_workload(questions: StatementQuestions) -> ConsistentWorkload | None:
-    """What will find consistent answers, where the statement asks for them."""
+    """The search for consistent answers, where the statement asks for these."""
     if not questions.statement.clauses.consistent:
         return None
     return ConsistentWorkload([q.query for q in questions.questions])
 
 
 def only_question(asked: StatementQuestions) -> Question | None:
-    """The question of a statement that asks for just one."""
+    """The question of a statement that asks only one."""
     return asked.questions[0] if len(asked.questions) == 1 else None
 
 
 def by_cell(
     asked: StatementQuestions, of: Callable[[CellQuestions], _T]
 ) -> tuple[tuple[_T, ...], ...]:
-    """Something of each cell, per group and column."""
+    """Items of each cell, per group and column."""
     return tuple(tuple(map(of, row)) for row in asked.cells)

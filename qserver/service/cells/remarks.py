@@ -1,4 +1,4 @@
-"""Remarks on a table, for every face: intervals longer than asked, their law, and all at once."""
+"""Remarks on a table, the same for all faces: longer intervals, their law, and all at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class ReachedLength:
-    """The half-width that was asked of a number, and the one that it has; infinite if open.
+    """The asked half-width of a number and the reached one; infinite if open.
 
     Args:
         cell: its place in the table.
@@ -48,7 +48,7 @@ def with_remark(
     searched: SearchedCells,
     rest_nano: int | None = None,
 ) -> StatementQuestions:
-    """The questions of a statement that says where intervals are longer than asked, and why.
+    """The questions of a statement that remarks on intervals longer than asked, and why.
 
     Args:
         cells: of the whole table, with the intervals of each number by itself.
@@ -135,7 +135,7 @@ def _half(half_width: float) -> str:
 def _reached(
     questions: StatementQuestions, cells: Sequence[Sequence[AnsweredCell]]
 ) -> Iterator[ReachedLength]:
-    """Of each number that is asked in steps."""
+    """The reached length of each number that is asked in steps."""
     statement = questions.statement
     for row, asking, answered in zip(statement.rows, questions.cells, cells, strict=True):
         for k, (cell, found) in enumerate(zip(row.cells, answered, strict=False)):
@@ -148,7 +148,7 @@ def _reached(
 
 
 def _by_counts(questions: StatementQuestions) -> Iterator[tuple[CellQuestions, float]]:
-    """The numbers whose WITHIN is about counts behind them, and that WITHIN."""
+    """The numbers whose WITHIN is about the counts behind them, and that WITHIN."""
     statement = questions.statement
     for row, asking in zip(statement.rows, questions.cells, strict=True):
         for k, cell in enumerate(row.cells):
@@ -158,7 +158,7 @@ def _by_counts(questions: StatementQuestions) -> Iterator[tuple[CellQuestions, f
 
 
 def _asked(cell: Cell, exact: Exactness, found: AnsweredCell) -> float | None:
-    """The half-width that is asked of a number; None where it is that of the sums behind it."""
+    """The asked half-width of a number; None where WITHIN bounds the sums behind it."""
     if isinstance(cell, Combined) and not cell.function.has_steps:
         return None
     if exact.part is not None and found.value.estimate:
@@ -171,7 +171,7 @@ def _asked(cell: Cell, exact: Exactness, found: AnsweredCell) -> float | None:
 def with_lengths(
     questions: StatementQuestions, found: Answer | WorkloadAnswer
 ) -> StatementQuestions:
-    """The questions of a statement that says where plain numbers are longer than asked.
+    """The questions of a statement that remarks on plain numbers longer than asked.
 
     Lengths are written as half-widths, as WITHIN has them. What is asked in steps has no length of
     its own to be held to.
@@ -192,7 +192,7 @@ def with_lengths(
 def with_known_lengths(
     questions: StatementQuestions, known: Sequence[KnownNumber | None]
 ) -> StatementQuestions:
-    """The same where nothing was asked yet, and the numbers are those known at no cost."""
+    """The same before anything was asked, for the numbers known at no cost."""
     numbers = [(questions.questions[i], known[i]) for i in _plain(questions)]
     each = [
         longer(question, one.answer, is_met=one.meets(question))
@@ -208,7 +208,7 @@ def _with(questions: StatementQuestions, said: tuple[str, ...]) -> StatementQues
 
 
 def _plain(questions: StatementQuestions) -> list[int]:
-    """Places of the questions whose lengths are those that the text asks for."""
+    """Places of the questions whose lengths the text asks for."""
     statement, found = questions.statement, set[int]()
     for row, cells in zip(statement.rows, questions.cells, strict=True):
         for k, (cell, asked) in enumerate(zip(row.cells, cells, strict=True)):
@@ -220,7 +220,7 @@ def _plain(questions: StatementQuestions) -> list[int]:
 
 
 def said_beside(found: StatementAnswer) -> tuple[str, ...]:
-    """A line on looking at all numbers, and one on their law, where there is anything to say."""
+    """A line on looking at all numbers and a line on their law, where either applies."""
     cells = [cell for row in found.cells for cell in row]
     told = [cell.statement for cell in cells if cell.statement is not None]
     laws = laws_text(
@@ -232,7 +232,7 @@ def said_beside(found: StatementAnswer) -> tuple[str, ...]:
 
 
 def looked_numbers(found: StatementAnswer) -> list[LookedNumber]:
-    """The lengths of the intervals of all numbers that have some after looking."""
+    """The lengths of the intervals of all numbers that also have intervals after looking."""
     pairs = (_looked_number(cell) for row in found.cells for cell in row)
     return [one for one in pairs if one is not None]
 

@@ -1,4 +1,5 @@
-"""The cells whose numbers were measured step by step: smooth ones, and by places in order."""
+"""The cells of numbers measured step by step: smooth numbers, and numbers told by places in
+order."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qserver.answering.quantiles import OrderOf
-from qserver.answering.smooth import SmoothKnown, SmoothOf
+from qserver.answering.smooth_numbers import SmoothKnown, SmoothOf
 from qserver.inference.quantiles.search import State
 from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
 from qserver.query.sql.exactness import least_base
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SearchedCells:
-    """The cells of a statement by the present history, one of its kinds after the other."""
+    """The cells of a statement by the present history, one kind of number after the other."""
 
     def __init__(self, service: Service, name: str, questions: StatementQuestions) -> None:
         self._smooth = SmoothCells(service, name, questions)
@@ -29,21 +30,22 @@ class SearchedCells:
         self._kinds = (self._smooth, self._order)
 
     def cell(self, cell: CellQuestions, found: AnsweredCell) -> AnsweredCell:
-        """A cell, by what is known of its number; as it is where that is nothing, or no such."""
+        """A cell by what history knows of its number; unchanged where it knows nothing or the kind
+        differs."""
         for kind in self._kinds:
             found = kind.cell(cell, found)
         return found
 
     def tells(self, cell: CellQuestions) -> bool:
-        """Whether its number is told by more than the intervals of its sums, once these are."""
+        """Whether more than the intervals of its sums tells the number, once these are known."""
         return any(kind.tells(cell) for kind in self._kinds)
 
     def is_few(self, cell: CellQuestions, half_width: float) -> bool:
-        """Whether a number that is asked like this has surely fewer records than are assumed."""
+        """Whether the number surely has fewer records than assumed."""
         return any(kind.is_few(cell, half_width) for kind in self._kinds)
 
     def is_open(self, cell: CellQuestions, half_width: float) -> bool:
-        """Whether a number told by places in order is not told as exactly as asked like this."""
+        """Whether history tells a number by places in order less exactly than asked."""
         return self._order.is_open(cell, half_width)
 
     def is_far(self, cell: CellQuestions) -> bool:
@@ -52,7 +54,7 @@ class SearchedCells:
 
 
 class OrderCells:
-    """Such numbers of a statement by the present history.
+    """The cells of numbers told by places in order, by the present history.
 
     Where all intervals hold at once there is none: these are those that the sums' allow.
     """
@@ -63,7 +65,8 @@ class OrderCells:
         self._least = least_base(questions.statement.clauses.assuming, 0.0)
 
     def cell(self, cell: CellQuestions, found: AnsweredCell) -> AnsweredCell:
-        """A cell, by what is known of its number; as it is where that is nothing, or no such."""
+        """A cell by what history knows of its number; unchanged where it knows nothing or the kind
+        differs."""
         one = self._of(cell)
         if one is None:
             return found
@@ -86,15 +89,15 @@ class OrderCells:
         )
 
     def tells(self, cell: CellQuestions) -> bool:
-        """Whether it is such a number."""
+        """Whether the number is told by places in order."""
         return self._of(cell) is not None
 
     def is_few(self, cell: CellQuestions, half_width: float) -> bool:
-        """Whether a number that is asked like this has surely fewer records than are assumed."""
+        """Whether the number surely has fewer records than assumed."""
         return self._state(cell, half_width) == "few"
 
     def is_open(self, cell: CellQuestions, half_width: float) -> bool:
-        """Whether a number that is asked like this is not told so exactly."""
+        """Whether history tells the number less exactly than asked."""
         return self._state(cell, half_width) == "open"
 
     def _state(self, cell: CellQuestions, half_width: float) -> State | None:
@@ -126,7 +129,8 @@ class SmoothCells:
         self._view = service.smooth.view(name, list(self._of.values()))
 
     def cell(self, cell: CellQuestions, found: AnsweredCell) -> AnsweredCell:
-        """A cell, by what is known of its number; as it is where that is nothing, or no such."""
+        """A cell by what history knows of its number; unchanged where it knows nothing or the kind
+        differs."""
         one = self._of.get((cell.parts, cell.confidence, cell.function))
         known = None if one is None else self._view.known(one)
         if one is None or known is None or not known.is_known:
@@ -148,11 +152,11 @@ class SmoothCells:
         )
 
     def tells(self, cell: CellQuestions) -> bool:
-        """Whether it is such a number."""
+        """Whether the number is smooth."""
         return (cell.parts, cell.confidence, cell.function) in self._of
 
     def is_few(self, cell: CellQuestions, half_width: float) -> bool:
-        """Whether a number that is asked like this has surely fewer records than are assumed."""
+        """Whether the number surely has fewer records than assumed."""
         one = self._of.get((cell.parts, cell.confidence, cell.function))
         if one is None:
             return False
@@ -180,7 +184,7 @@ def _smooth_of(questions: StatementQuestions, law: NoiseLaw) -> dict[_Key, Smoot
 
 
 def _ends(one: SmoothOf, known: SmoothKnown, half_width: float) -> tuple[float, float]:
-    """Both ends within the public bounds, with what bins hide."""
+    """Both ends, clipped to the public bounds, with what bins hide."""
     smooth, estimate = one.smooth, known.look.estimate
     if estimate is None or not math.isfinite(half_width):
         return smooth.low, smooth.high

@@ -1,4 +1,4 @@
-"""What SELECTs of groups give by their released numbers, and tables that allow for all they may.
+"""The choices that inner SELECTs make by released numbers, and tables that allow for all of them.
 
 The true choice is one of those that the intervals of all these numbers at once leave possible. It
 is fixed by the records alone, and so is what is asked about it. So the hull of the intervals about
@@ -29,7 +29,7 @@ _AS_EXACT = 2.0
 
 @dataclass(frozen=True)
 class Told:
-    """What the SELECTs give by their released numbers.
+    """The choices of the SELECTs by their released numbers.
 
     Args:
         possible: all that they may give; None for too much.
@@ -41,7 +41,7 @@ class Told:
 
     @classmethod
     def by(cls, inner: Sequence[InnerSelect[Statement]], tables: Sequence[StatementAnswer]) -> Told:
-        """By the tables of their numbers."""
+        """The choices by the tables of their numbers."""
         pairs = [(one, _at_once(table)) for one, table in zip(inner, tables, strict=True)]
         each = [one.possible(parts) for one, parts in pairs]
         sets, possible = [one for one in each if one is not None], None
@@ -52,13 +52,13 @@ class Told:
 
     @property
     def others(self) -> list[Choice]:
-        """The other choices, the nearest first."""
+        """The other choices, nearest first."""
         found = [one for one in self.possible or () if one != self.chosen]
         return sorted(found, key=lambda one: sum(map(_distance, one, self.chosen)))
 
     @property
     def remarks(self) -> list[str]:
-        """What to know of the choice, a sentence each."""
+        """Remarks on the choice, a sentence each."""
         gives = "By its released numbers the inner SELECT gives"
         found = [f"{gives} {_shown(one)}." for one in self.chosen]
         if self.possible is None:
@@ -77,7 +77,7 @@ class Told:
 
 
 def _is_one_choice(inner: Sequence[InnerSelect[Statement]], choice: Choice) -> bool:
-    """Whether SELECTs that are the same give the same, which is told apart behind NOT IN alone."""
+    """Whether equal SELECTs choose equally; only NOT IN distinguishes them."""
     known = [one - {None} for one in choice]
     return all(
         one == other
@@ -87,7 +87,7 @@ def _is_one_choice(inner: Sequence[InnerSelect[Statement]], choice: Choice) -> b
 
 
 def around(first: StatementAnswer, others: Sequence[StatementAnswer | None]) -> StatementAnswer:
-    """The table of the released choice, with intervals that hold those of all others.
+    """The table of the released choice, with intervals that hold all others' intervals.
 
     Args:
         others: None for one that is not known.
@@ -106,7 +106,7 @@ def around(first: StatementAnswer, others: Sequence[StatementAnswer | None]) -> 
 
 
 def is_told_beside(first: StatementAnswer, other: StatementAnswer) -> bool:
-    """Whether the numbers of another choice are told about as exactly as those of the first."""
+    """Whether the numbers of another choice are known about as exactly as the first's."""
     own = dict(zip(_groups(first), first.cells, strict=True))
     pairs = zip(_groups(other), other.cells, strict=True)
     return all(
@@ -144,7 +144,7 @@ def _distance(one: Values, other: Values) -> int:
 
 
 def _hull(cells: Sequence[AnsweredCell], *, is_known: bool) -> AnsweredCell:
-    """A cell whose intervals hold all those of some cells; all numbers where one is not known."""
+    """A cell whose intervals hold the intervals of some cells; all numbers where one is unknown."""
     first = cells[0]
     if not is_known:
         unknown = CellValue(None, CellInterval(None, None))

@@ -1,4 +1,4 @@
-"""The statements that one with a SELECT of groups behind IN is made of, and what they cost."""
+"""The parts of a statement with a SELECT of groups behind IN, and their cost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Choice = tuple[Values, ...]
 
 @dataclass(frozen=True)
 class Parts:
-    """One such statement as it was sent.
+    """The parts of one such statement as sent.
 
     Args:
         statement: with the widest choices.
@@ -51,15 +51,15 @@ class Parts:
         return self._stricter(self.statement)
 
     def outer(self, chosen: Choice) -> Statement:
-        """The rest with what the SELECTs give."""
+        """The rest with the choices of the SELECTs."""
         asked = self.asked
         found = parse_statement(asked.text, self.domain, dataset=asked.name, chosen=chosen)
-        # Which numbers its WITHIN is for depends on the inner ones.
+        # The inner numbers decide which numbers WITHIN is for.
         return self._stricter(replace(found.measuring(asked.measure), inner=self.statement.inner))
 
     @property
     def inner(self) -> list[Statement]:
-        """The tables of the numbers by which the SELECTs choose."""
+        """The tables of the numbers that the SELECTs choose by."""
         filled = self._filled(self.statement)
         columns = range(len(filled.columns))
         most = max((Fraction(str(confidence_of(filled, k))) for k in columns), default=None)
@@ -83,13 +83,13 @@ class Parts:
         return max(found, key=lambda one: self.price(one).nano)
 
     def price(self, statement: Statement) -> Price:
-        """What a part costs now."""
+        """The present price of a part."""
         within = self.service.within(self.asked.name)
         full = stated(statement, within)
         return self.statements.price(self.asked.name, full, by=self.asked.by)
 
     def unconfirmed(self) -> UnconfirmedError:
-        """The error of a statement that may not spend, with the price of all of it."""
+        """The error of a statement that may not spend, with the price of the whole."""
         price = sum(self.price(one).nano for one in (*self.inner, self.dearest()))
         left = self.service.dataset(self.asked.name).remaining_nano
         said = self._filled(self.statement)

@@ -60,7 +60,7 @@ class InnerSelects:
             if not widest.has_lengths:
                 raise parts.unconfirmed()
             return self._explained(inner)
-        # Where a length is lacking, history answers all of it or nothing is spent.
+        # Without a length, history answers all of it or nothing is spent.
         may_spend = parts.asked.spends and widest.has_lengths
         sent = replace(parts, asked=replace(parts.asked, spends=may_spend))
         try:
@@ -83,9 +83,9 @@ class InnerSelects:
             found, step = self._known(one), f"choice {i + 1}"
             if isinstance(found, JobStatus):
                 return found
-            # What was asked under the key before says what it was charged.
+            # The answer under the earlier key has its charge.
             is_told = found is not None and is_told_beside(first, found)
-            # The same ones when it is sent again, so that it is free then.
+            # The same choices when the statement is sent again, so that it is free then.
             if (not is_told or self._was_asked(step)) and i < MOST_ASKED - 1:
                 asked = self._other(one, most, step)
                 if isinstance(asked, JobStatus):
@@ -108,14 +108,14 @@ class InnerSelects:
         )
 
     def _most_each(self, told: Told, outer: Statement) -> int:
-        """What the rest may cost about each choice, in nano-epsilon: as it was quoted."""
+        """The most that the rest may cost for each choice, in nano-epsilon: as quoted."""
         samples = self._nano(self.parts.dearest())
-        # Without a charge for the choice its price is told for what it gives.
+        # Where the choice costs nothing, the price of the rest is known.
         known = 0 if told.charged_nano or not outer.rows else self._nano(outer)
         return max(samples, known, 1)
 
     def _told(self) -> Told | JobStatus:
-        """What the inner SELECTs give."""
+        """The choices of the inner SELECTs."""
         inner = self.parts.inner
         self._check_budget(inner)
         tables = list[StatementAnswer]()
@@ -128,11 +128,11 @@ class InnerSelects:
         return told if self._can_be_told(told) else replace(told, possible=None)
 
     def _can_be_told(self, told: Told) -> bool:
-        """Whether history knows the rest about the choices that it is not asked about."""
+        """Whether history knows the rest for the choices that are not asked."""
         return all(self._known(one) is not None for one in told.others[MOST_ASKED - 1 :])
 
     def _check_budget(self, inner: Sequence[Statement]) -> None:
-        """BudgetExhaustedError where what is left does not pay the rest as well."""
+        """BudgetExhaustedError where the budget left does not pay the rest as well."""
         parts = self.parts
         price = sum(parts.price(one).nano for one in inner) if parts.asked.spends else 0
         left = parts.service.dataset(parts.asked.name).remaining_nano
@@ -161,14 +161,14 @@ class InnerSelects:
     def _other(
         self, choice: Choice, most_nano: int, step: str
     ) -> StatementAnswer | JobStatus | None:
-        """The rest about another choice; None where it may not be paid, or cannot be asked."""
+        """The rest for another choice; None where it may not be paid or cannot be asked."""
         parts, outer = self.parts, self._whole(choice)
         if outer is None or not parts.asked.spends or not parts.price(outer).is_payable:
             return None
         return self._table(_at_most(outer, most_nano), step)
 
     def _whole(self, choice: Choice) -> Statement | None:
-        """The rest about another choice, with all rows; None where it cannot be asked."""
+        """The rest for another choice, with all rows; None where it cannot be asked."""
         try:
             outer = replace(self.parts.outer(choice), shape=PLAIN)
             if outer.rows:
@@ -181,7 +181,8 @@ class InnerSelects:
         return stated(statement, self.parts.service.within(self.parts.asked.name))
 
     def _known(self, choice: Choice) -> StatementAnswer | JobStatus | None:
-        """The rest about another choice by what history knows, however exactly; None if nothing."""
+        """The rest for another choice by history, however exactly; None if history knows
+        nothing."""
         parts, outer = self.parts, self._whole(choice)
         if outer is None:
             return None
@@ -193,7 +194,7 @@ class InnerSelects:
         return free.known(questions, wait_s=parts.statements.left_s(self.deadline))
 
     def _unknown(self, statement: Statement) -> StatementAnswer:
-        """The table of which nothing is known."""
+        """The table with nothing known."""
         parts, name = self.parts, self.parts.asked.name
         questions, status = (
             parts.statements.asked(name, self._stated(statement)),
@@ -209,7 +210,7 @@ class InnerSelects:
         )
 
     def _explained(self, inner: Sequence[Statement]) -> StatementExplanation:
-        """The price of the inner numbers and of the rest, and the most if groups are in doubt."""
+        """The price of the inner numbers and of the rest; the most where groups are in doubt."""
         parts, name, by = self.parts, self.parts.asked.name, self.parts.asked.by
         before = [parts.statements.explain(name, one, by=by) for one in inner]
         told = self._told_already(before)
@@ -240,7 +241,7 @@ class InnerSelects:
         return self.parts.price(statement).nano
 
     def _told_already(self, before: Sequence[StatementExplanation]) -> Told | None:
-        """What the inner SELECTs give by what history knows; None where it does not suffice."""
+        """The choices of the inner SELECTs by history; None where it does not suffice."""
         parts = self.parts
         if not all(one.kind in ("free", "exact") for one in before):
             return None
@@ -249,7 +250,7 @@ class InnerSelects:
         return told if isinstance(told, Told) else None
 
     def _priced(self, told: Told | None) -> list[Statement]:
-        """The rest about what is chosen and about the others that would be asked."""
+        """The rest for the choice, and for the others that would be asked."""
         parts = self.parts
         if told is None:
             return [parts.dearest()] * MOST_ASKED
@@ -273,6 +274,6 @@ def _at_most(statement: Statement, nano: int) -> Statement:
 
 
 def _free(found: StatementExplanation) -> StatementExplanation:
-    """The explanation of the rest where none of it is asked."""
+    """The explanation where the rest costs nothing."""
     measure = replace(found.measure, only_this_nano=0, auto_nano=0, buys="")
     return replace(found, kind="free", price_nano=0, most_nano=0, is_most=False, measure=measure)

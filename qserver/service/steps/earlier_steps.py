@@ -1,4 +1,4 @@
-"""What all steps of a statement say together: the last answers, and what every step cost."""
+"""All steps of a statement together: the last answers and the cost of every step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qserver.service.steps.statement import MOST_STEPS
 
 @dataclass(frozen=True)
 class TakenSteps:
-    """The steps before the last that one statement has taken, in this request and earlier ones.
+    """The steps before the last of one statement, in this request and in earlier ones.
 
     Each step has an idempotency key of its own, made from the statement's. So a statement that is
     sent again under its key waits for the step that it had left as a job, and says what all cost.
@@ -29,7 +29,8 @@ class TakenSteps:
     answers: list[WorkloadAnswer] = field(default_factory=list)
 
     def recall(self, *, wait_s: float = 0.0) -> JobStatus | None:
-        """Find what earlier requests took; the step that is still a job after `wait_s`, or None.
+        """Recall the steps of earlier requests; the step that is still a job after `wait_s`, or
+        None.
 
         Raises the problem of a step that failed.
         """
@@ -43,7 +44,7 @@ class TakenSteps:
     def take(
         self, workload: Workload, *, wait_s: float, by: str, most_nano: int | None
     ) -> JobStatus | None:
-        """Ask the next step; the job that it became, or None."""
+        """Ask the next step; its job, or None."""
         found = self.service.ask_workload(
             self.dataset,
             workload,
@@ -59,11 +60,11 @@ class TakenSteps:
 
     @property
     def charged_nano(self) -> int:
-        """What they were charged in all."""
+        """The charge of all steps."""
         return sum(answer.charged_nano for answer in self.answers)
 
     def _key(self) -> Idempotency | None:
-        """The key of the next step. No key of a client holds a line end."""
+        """The key of the next step. A client's key holds no line end."""
         if self.idempotency is None:
             return None
         own = f"{self.idempotency.key}\nstep {len(self.answers) + 1}"
@@ -73,7 +74,7 @@ class TakenSteps:
 def with_earlier(
     found: Answer | WorkloadAnswer, earlier: Sequence[WorkloadAnswer]
 ) -> Answer | WorkloadAnswer:
-    """The answers of the last step, with what all steps cost and did.
+    """The answers of the last step, with the cost and effort of all steps.
 
     Steps of a quantile ask for counts between values, in place of the counts that are asked last.
     Each of these then has the source that cost most in such a step.

@@ -1,4 +1,4 @@
-"""The steps in which the counts behind quantiles, extremes and numbers of groups are asked."""
+"""The steps that ask the counts behind quantiles, extremes and numbers of groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.exactness import least_base
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.statistics.smooth import OfSeveral, Place, order_asked
+from qserver.query.sql.statistics.smooth_functions import OfSeveral, Place, order_asked
 from qserver.records.privacy.noise_law import NoiseLaw
 from qserver.service.cache.quantiles import Counts
 from qserver.service.steps.search import ROOM, SearchSteps
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A number, and how exactly each of its terms is asked."""
+    """A number, and the exactness of each of its terms."""
 
     of: OrderOf
     terms: list[Term]
 
     @property
     def at_most(self) -> list[Counts]:
-        """The tables that are asked at most."""
+        """All tables that may be asked."""
         return [
             Counts(term.asked, term.number, table_at_most(term.number))
             for term in self.terms
@@ -50,7 +50,7 @@ def _asked(statement: Statement, law: NoiseLaw) -> dict[Place, _Asked]:
 
 
 class OrderSteps(SearchSteps[_Asked, OrderKnown, list[Counts]]):
-    """The numbers in one statement that are told by places in order, on one dataset.
+    """The numbers of one statement told by places in order, on one dataset.
 
     Raises:
         SqlError: the statement has no length.
@@ -71,27 +71,27 @@ class OrderSteps(SearchSteps[_Asked, OrderKnown, list[Counts]]):
         self._next = {}
 
     def next_step(self) -> tuple[Question, ...]:
-        """The counts to ask for now."""
+        """The counts to ask now."""
         return self._questions(one for place in self.open_places for one in self._tables(place))
 
     def at_most(self) -> tuple[Question, ...]:
-        """The counts that are asked at most for what is not told yet."""
+        """All counts that may be asked for numbers still open."""
         open_ = filter(self._is_open, self._asked)
         return self._questions(one for place in open_ for one in self._asked[place].at_most)
 
     def as_known(self) -> OfSeveral:
-        """The half-widths of the counts that the text names, as known; as good as none where not.
+        """The known half-widths of the counts that the text names; as wide as unknown elsewhere.
 
         The numbers of values follow from the counts that are asked.
         """
         return self._halves(lambda _place, _term, part: part.halves)
 
     def last_halves(self) -> OfSeveral:
-        """Those that suffice, or are asked at most."""
+        """The sufficient half-widths, or the last ones to ask."""
         return self._halves(lambda _place, term, part: term.last_halves(part))
 
     def next_halves(self) -> OfSeveral:
-        """Those to ask for now."""
+        """The half-widths to ask now."""
         chosen = self.open_places
         return self._halves(
             lambda place, term, part: term.next_halves(part) if place in chosen else part.halves
@@ -100,7 +100,7 @@ class OrderSteps(SearchSteps[_Asked, OrderKnown, list[Counts]]):
     def _halves(
         self, of: Callable[[Place, Term, TermKnown], tuple[float, ...]]
     ) -> dict[Place, tuple[float, ...]]:
-        """Those of each term; what is known is asked for with some room."""
+        """The half-widths of each term; a known one is asked with some room."""
         found = dict[Place, tuple[float, ...]]()
         for place, one in self._asked.items():
             halves = list[float]()
@@ -126,7 +126,7 @@ class OrderSteps(SearchSteps[_Asked, OrderKnown, list[Counts]]):
         return self._next[place]
 
     def _questions(self, tables: Iterable[Counts]) -> tuple[Question, ...]:
-        """The counts of some tables, each once, as exactly as one of them has it."""
+        """The counts of some tables, each once, at the most exact of its lengths."""
         found = dict[tuple[LinearQuery, float], float]()
         for one in tables:
             length = 2.0 * one.number.unit / one.table.rate

@@ -1,4 +1,4 @@
-"""The steps of one statement, none of which carries it past its quote."""
+"""The steps of one statement, bound by its quote."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ADVICE = (
 
 
 class CappedSteps:
-    """What a statement asks next, on one dataset, for one asker.
+    """The next questions of a statement, on one dataset, for one asker.
 
     Its quote is the price of asking all as exactly as the worst case needs, before its first step:
     at once, or the smooth numbers by rows as steps do; or what it says itself that it may be
@@ -40,28 +40,28 @@ class CappedSteps:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the statement was answered before, so that it costs nothing."""
+        """Whether an earlier request answered the statement, so that it costs nothing."""
         return self._note is not None and bool(self._note.lengths)
 
     @property
     def goes_on(self) -> bool:
-        """Whether asking may measure more before all numbers are as exact as asked."""
+        """Whether another step may measure more, before all numbers are as exact as asked."""
         return not self.is_answered and self._steps.goes_on
 
     @property
     def left_nano(self) -> int | None:
-        """Most that the steps from now on may be charged; None before the first."""
+        """The most that the remaining steps may be charged; None before the first."""
         return None if self._note is None else self._note.left_nano
 
     @property
     def may_cost_nano(self) -> int | None:
-        """Most that the next job may be charged; None for its price."""
+        """The most that the next job may be charged; None for its price."""
         left = None if self._note is None else self._note.left_nano
         return left or at_most_nano(self._at_most.statement)
 
     @cached_property
     def quote(self) -> Price:
-        """The price of all that is asked at most, and whether it can be paid at once."""
+        """The price of all that may be asked, and whether the budget pays it at once."""
         price, most = self._worst, at_most_nano(self._at_most.statement)
         if most is None or price.nano <= most:
             return price
@@ -70,7 +70,7 @@ class CappedSteps:
 
     @cached_property
     def _worst(self) -> Price:
-        """The price of all as exactly as the worst case needs."""
+        """The price of all at the exactness of the worst case."""
         at_once = self._service.price(self._name, workload_of(self._priced), by=self._by)
         by_rows = self._steps.by_rows
         if not at_once.is_payable or not by_rows:
@@ -83,13 +83,13 @@ class CappedSteps:
 
     @property
     def quoted(self) -> StatementQuestions:
-        """The questions whose price is quoted: as they were answered, or all at once."""
+        """The questions of the quote: as they were answered, or all at once."""
         if self._note is not None and self._note.lengths:
             return self._note.as_answered(self._at_most)
         return self._priced
 
     def next_step(self, *, waits: bool = False) -> StatementQuestions | None:
-        """The questions of the next step; None where none is left, or none may be charged.
+        """The questions of the next step; None if no step is left or none may be charged.
 
         Args:
             waits: whether its answer is waited for, so that what it was charged will be known.
@@ -116,12 +116,12 @@ class CappedSteps:
         return at_once if self._may(at_once) else None
 
     def _fitting(self) -> StatementQuestions | None:
-        """The next step, without the dearest numbers where what is left does not pay all."""
+        """The next step, without the dearest numbers if the rest of the quote does not pay all."""
         if self._may(step := self._steps.next_step()):
             return step
         places, n_out = self._steps.open_places, 1
         while places:
-            # Groups apart cost what the dearest does: few have to go.
+            # Groups apart cost as much as the dearest: few have to go.
             self._steps.leave_out(places[:n_out])
             places, n_out = places[n_out:], 2 * n_out
             if self._steps.has_next and self._may(step := self._steps.next_step()):
@@ -129,17 +129,17 @@ class CappedSteps:
         return None
 
     def take(self, n_before: int) -> None:
-        """Count steps that earlier requests took."""
+        """Count the steps of earlier requests."""
         self._n_taken = n_before
 
     def taken(self, charged_nano: int | None) -> None:
-        """Note that the step that was given last was charged this; None while it is a job."""
+        """Note the charge of the last step; None while it is a job."""
         self._n_taken += 1
         charged = self._price if charged_nano is None else charged_nano
         self._keep(StatementNote(max(1, self._left - charged)))
 
     def asked_at_once(self) -> None:
-        """Note that what `last` gave is a job by now: its price was the quote.
+        """Note that the questions of `last` are a job, whose price was the quote.
 
         One that cannot be paid will fail, and leaves the statement as it was.
         """
@@ -147,7 +147,7 @@ class CappedSteps:
             self._keep(StatementNote(0))
 
     def last(self) -> StatementQuestions:
-        """The questions whose answers are the statement's, once no step is left."""
+        """The questions that answer the statement, once no step is left."""
         if self.is_answered:
             return self.quoted
         if self._note is not None and self._steps.is_known and self._steps.goes_on:
@@ -155,7 +155,7 @@ class CappedSteps:
         return self._steps.with_tables(self._steps.last_step())
 
     def rest_nano(self) -> int | None:
-        """The price of what is still to be measured, where the quote did not pay it; or None."""
+        """The price of what remains to be measured, where the quote did not pay it; or None."""
         if self._note is None or not self._steps.goes_on:
             return None
         at_once = workload_of(self._steps.with_tables(self._steps.last_step()))
@@ -167,10 +167,10 @@ class CappedSteps:
             self._keep(StatementNote.answered(questions))
 
     def _refuse_beyond(self) -> None:
-        """Raise BudgetExhaustedError where the budget cannot pay the quote, with what goes on."""
+        """BudgetExhaustedError where the budget cannot pay the quote; it says what goes on."""
         left = self._service.dataset(self._name).remaining_nano
         if self._steps.is_one or self.quote.nano <= left:
-            return  # Refused as any other question, by the worker.
+            return  # The worker refuses it as any other question.
         refused = BudgetExhaustedError(price_nano=self.quote.nano, remaining_nano=left)
         refused.args = (f"{refused} {_ADVICE}",)
         explained = self._service.explain_workload(self._name, workload_of(self._at_most))
@@ -182,7 +182,7 @@ class CappedSteps:
         self._steps.look()
 
     def _may(self, questions: StatementQuestions) -> bool:
-        """Whether a step can be paid, and what is left of the quote pays it."""
+        """Whether the budget and the rest of the quote pay a step."""
         step, enough = step_of(questions), self._left if self._waits else None
         price = self._service.price(self._name, step, by=self._by, enough_nano=enough)
         self._price = price.nano
@@ -198,6 +198,6 @@ class CappedSteps:
 
 
 def at_most_nano(statement: Statement) -> int | None:
-    """What the statement says that it may be charged, in nano-epsilon; None for its price."""
+    """The statement's own bound on its charge, in nano-epsilon; None for its price."""
     most = statement.clauses.at_most
     return None if most is None else math.floor(most * NANO)

@@ -1,4 +1,4 @@
-"""What the steps of all searched numbers have in common: which are open, and which are left out."""
+"""The steps of all searched numbers: which numbers are open, and which are left out."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
-from qserver.query.sql.statistics.smooth import Place
+from qserver.query.sql.statistics.smooth_functions import Place
 
 ROOM = 1.0 + 1e-6
 """A half-width that is known is asked for with so much room, so that rounding costs nothing."""
 
 
 class Known(Protocol):
-    """What is known of a number."""
+    """The known interval of a number."""
 
     @property
     def is_known(self) -> bool:
-        """Whether history says something of it."""
+        """Whether history tells the number."""
         ...
 
 
@@ -27,7 +27,7 @@ N = TypeVar("N")
 
 
 class SearchSteps(ABC, Generic[A, K, N]):
-    """The numbers of one kind in one statement, each measured until it is as exact as asked.
+    """The numbers of one kind in one statement, each measured until exact as asked.
 
     Args:
         asked: the numbers, by their places in the table.
@@ -41,23 +41,23 @@ class SearchSteps(ABC, Generic[A, K, N]):
 
     @property
     def is_none(self) -> bool:
-        """Whether there is none."""
+        """Whether the statement has no such number."""
         return not self._asked
 
     @property
     def goes_on(self) -> bool:
-        """Whether the interval of one of them is still too long."""
+        """Whether a number's interval is still too long."""
         return any(map(self._is_open, self._asked))
 
     @property
     def open_places(self) -> dict[Place, float]:
-        """Those that are measured further, with the loss of a record by each."""
+        """The numbers to measure further, each with the loss that it costs a record."""
         found = [p for p in self._asked if self._is_open(p) and p not in self._left_out]
         return {place: self._price(place) for place in found}
 
     @property
     def is_known(self) -> bool:
-        """Whether history says something of all of them."""
+        """Whether history tells all numbers."""
         return all(one.is_known for one in self._known.values())
 
     def leave_out(self, places: list[Place]) -> None:
@@ -66,8 +66,8 @@ class SearchSteps(ABC, Generic[A, K, N]):
 
     @abstractmethod
     def _is_open(self, place: Place) -> bool:
-        """Whether a number is still less exact than asked, and has enough records."""
+        """Whether a number is less exact than asked and has enough records."""
 
     @abstractmethod
     def _price(self, place: Place) -> float:
-        """The loss of a record by what is measured next for a number."""
+        """The loss of a record by the next measurement of a number."""

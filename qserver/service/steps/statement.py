@@ -1,4 +1,4 @@
-"""The steps in which functions of sums and parts of numbers are asked.
+"""The steps that ask functions of sums and parts of numbers.
 
 Each looks at history first.
 """
@@ -12,12 +12,12 @@ from dataclasses import replace
 from qserver.query.question import Question
 from qserver.query.sql.cells import StatementQuestions, asked
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.statistics.smooth import OfSeveral, Place, order_at_once
+from qserver.query.sql.statistics.smooth_functions import OfSeveral, Place, order_at_once
 from qserver.query.sql.tables.relative_length import KnownSum, Relative, relatives
 from qserver.service.service import Service
 from qserver.service.steps.quantiles import OrderSteps
 from qserver.service.steps.search import ROOM
-from qserver.service.steps.smooth import SmoothSteps
+from qserver.service.steps.smooth_numbers import SmoothSteps
 
 MOST_STEPS = 16
 """After so many the questions that are asked at most are asked."""
@@ -45,35 +45,35 @@ class StatementSteps:
 
     @property
     def is_one(self) -> bool:
-        """Whether there is one step: all are sums, or all intervals must hold together."""
+        """Whether one step suffices: all numbers are sums, or all intervals must hold together."""
         is_plain = not self._relatives and self._smooth.is_none and self._order.is_none
         return is_plain or self._statement.clauses.simultaneous
 
     @property
     def goes_on(self) -> bool:
-        """Whether the interval of some number that is asked in steps is still too wide."""
+        """Whether the interval of a number asked in steps is still too wide."""
         searched = self._smooth.goes_on or self._order.goes_on
         return not self.is_one and (self.has_others or searched)
 
     @property
     def open_places(self) -> list[Place]:
-        """The searched numbers that are measured further, the dearest first."""
+        """The searched numbers to measure further, dearest first."""
         found = {**self._smooth.open_places, **self._order.open_places}
         return sorted(found, key=lambda place: (-found[place], place))
 
     @property
     def has_others(self) -> bool:
-        """Whether the interval of some other number that is asked in steps is still too wide."""
+        """Whether the interval of a number other than a searched one is still too wide."""
         return any(not target.is_met(self._sums[r]) for r, target in self._relatives.items())
 
     @property
     def has_next(self) -> bool:
-        """Whether there is a step before the last."""
+        """Whether a step before the last remains."""
         return self.has_others or bool(self.open_places)
 
     @property
     def by_rows(self) -> float:
-        """What a record loses at most by rows for the smooth numbers."""
+        """The most that a record loses by rows for the smooth numbers."""
         return 0.0 if self.is_one else self._smooth.by_rows
 
     def leave_out(self, places: list[Place]) -> None:
@@ -94,7 +94,7 @@ class StatementSteps:
         return self._with(self._asked(of_sums, several), self._order.next_step())
 
     def last_step(self) -> StatementQuestions:
-        """The questions that are asked at most; where history is better, with its interval.
+        """The last questions to ask; where history is better, with its interval.
 
         The counts that quantiles follow from are left out: `with_tables` adds them.
         """
@@ -103,22 +103,22 @@ class StatementSteps:
         return self._asked(of_sums, {**smooth, **order, **order_at_once(self._statement)})
 
     def with_tables(self, questions: StatementQuestions) -> StatementQuestions:
-        """Questions, and the counts that quantiles need at most which are not told yet."""
+        """The questions with the counts that open quantiles may need."""
         return questions if self.is_one else self._with(questions, self._order.at_most())
 
     def last_of_others(self) -> StatementQuestions:
-        """The questions that are asked at most of other numbers than searched ones."""
+        """The last questions to ask of numbers other than searched ones."""
         of_sums = {r: t.most for r, t in self._relatives.items()}
         return self._asked(of_sums, {**self._smooth.as_known(), **self._order.as_known()})
 
     @property
     def is_known(self) -> bool:
-        """Whether history says something of all that is asked in steps."""
+        """Whether history tells all numbers asked in steps."""
         sums = all(math.isfinite(known.half_width) for known in self._sums.values())
         return sums and self._smooth.is_known and self._order.is_known
 
     def as_known(self) -> StatementQuestions:
-        """The questions as exactly as history knows them, whether or not that suffices."""
+        """The questions as exactly as history knows them, sufficient or not."""
         return asked(
             self._statement,
             of_sums={one: known.half_width * ROOM for one, known in self._sums.items()},
@@ -132,7 +132,7 @@ class StatementSteps:
     def _asked(
         self, of_sums: Mapping[Relative, float], of_several: OfSeveral
     ) -> StatementQuestions:
-        """The questions with these half-widths; one that is met is asked at its known width."""
+        """The questions with these half-widths; a satisfied one keeps its known width."""
         met_sums = {
             r: self._sums[r].half_width * ROOM
             for r, target in self._relatives.items()

@@ -1,4 +1,4 @@
-"""Texts in the store: each with a digest after it, and read so that damage is told as damage.
+"""Texts in the store, each with its digest; damage is reported as damage.
 
 A seal is no key: who writes to the store can seal whatever they like. It finds bytes that changed
 by accident. Changes on purpose are for the chains, whose heads the worker's journal has.
@@ -35,7 +35,7 @@ _UNREADABLE = (
 
 
 def sealed(text: str, *, name: str) -> str:
-    """A text of one line with its digest, which is of the name too.
+    """A text of one line with the digest of its name and content.
 
     Args:
         name: of the place that the text is kept in, so that it cannot stand in another.
@@ -44,7 +44,7 @@ def sealed(text: str, *, name: str) -> str:
 
 
 def unsealed(text: str, *, name: str) -> str:
-    """The text that `sealed` was given; a text of an earlier version has no seal.
+    """The text inside `sealed`; a text of an earlier version has no seal.
 
     Raises:
         StoreCorruptError: text or seal was changed, or it belongs to another place.
@@ -57,7 +57,7 @@ def unsealed(text: str, *, name: str) -> str:
 
 @contextmanager
 def reading(subject: str) -> Iterator[None]:
-    """Let what cannot be read in the store leave as damage; also as a decorator.
+    """Turn errors of reading into damage of the store; also a decorator.
 
     Args:
         subject: of the text that is read, for the message.
@@ -117,13 +117,13 @@ def _seal(name: str, value: str) -> str:
 
 
 def meta_text(meta: DatasetMeta) -> str:
-    """The facts as the store keeps them."""
+    """The facts of a dataset in the store's form."""
     return sealed(meta.to_json(), name=meta.name)
 
 
 @reading("facts of a dataset")
 def read_meta(text: object, *, name: str) -> DatasetMeta:
-    """The facts that `meta_text` wrote of the dataset of this name.
+    """The facts that `meta_text` wrote for the dataset of this name.
 
     Raises:
         StoreCorruptError: they are missing, were changed, or are another dataset's.

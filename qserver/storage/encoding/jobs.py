@@ -75,7 +75,7 @@ class JobRecord:
 
 
 def with_rounds(job: JobRecord, rounds: Sequence[JobRecord]) -> JobRecord:
-    """The job as its asker sees it: running while its answer is refined, then with the last one.
+    """The asker's view of a job: running while rounds refine its answer, then ended by the last.
 
     A round that failed leaves the answer before it.
 
@@ -92,7 +92,7 @@ def with_rounds(job: JobRecord, rounds: Sequence[JobRecord]) -> JobRecord:
 
 
 def state_with_rounds(states: Sequence[State | None]) -> State | None:
-    """The state of `with_rounds`, by those of the job and its rounds; None is no job."""
+    """The state of `with_rounds`, from those of the job and its rounds; None without a job."""
     is_refined = states[0] == "done" and {"queued", "running"} & set(states[1:])
     return "running" if is_refined else states[0]
 
@@ -181,7 +181,7 @@ def estimator_json(estimator: Estimator) -> str:
 
 
 def kept_estimator(estimator: Estimator) -> str:
-    """Certified weights as the store's list keeps them."""
+    """Certified weights in the store's list."""
     return sealed(estimator_json(estimator), name=_WEIGHTS)
 
 
@@ -197,7 +197,7 @@ def estimator_from_json(text: str) -> Estimator:
 
 
 def reply_code(reply: object) -> int:
-    """The code at the start of every script's reply."""
+    """The code that begins every script's reply."""
     if not isinstance(reply, list) or not reply:
         raise StoreError("A script of the store gave a reply of another form.")
     return int(cast("int", reply[0]))

@@ -115,7 +115,7 @@ def manifest_entries(folder: Path) -> list[dict[str, str]]:
 
 
 def last_increment(data_dir: Path) -> Path | None:
-    """The file that appends go to, by the manifest; None if there is no manifest or entry."""
+    """The file that appends go to, by the manifest; None without a manifest or an entry."""
     folder = data_dir / "appendonlydir"
     try:
         entries = manifest_entries(folder)
@@ -210,7 +210,7 @@ def _read_header(data: bytes | mmap.mmap, pos: int, end: int, *, mark: bytes) ->
 
 
 def _hides_command(data: bytes | mmap.mmap, pos: int, end: int) -> bool:
-    """Whether a whole command stands inside the unfinished one that begins at `pos`."""
+    """Whether a whole command stands inside the unfinished one at `pos`."""
     at = data.find(b"\r\n*", pos, end)
     while at >= 0:
         if _read_command(data, at + 2, end).state == "whole":
@@ -243,7 +243,7 @@ def _run_check_tool(path: Path, binary: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file or a folder to the disk."""
+    """Write a file or a folder to the disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -274,14 +274,14 @@ class Beginning:
 
 
 class _Growing:
-    """A file that only grows, digested as far as it was read."""
+    """A growing file, digested as far as it was read."""
 
     def __init__(self) -> None:
         self.n_bytes = 0
         self._hash = hashlib.sha256()
 
     def read_on(self, path: Path) -> Beginning:
-        """Digest what was appended, once it is on the disk."""
+        """Digest appended bytes that are on the disk."""
         with path.open("rb") as file:
             os.fdatasync(file.fileno())
             file.seek(self.n_bytes)
@@ -308,20 +308,20 @@ class AofDigests:
         self._thread = threading.Thread(target=self._run, name="aof-digests", daemon=True)
 
     def start(self) -> None:
-        """Note what is there now, and go on beside the server."""
+        """Note the present files, and go on beside the server."""
         self.note()
         self._thread.start()
 
     def close(self) -> None:
-        """Note the last bytes; call it when the server has ended."""
+        """Note the last bytes; call it after the server ends."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join()
         self.note()
 
     def note(self) -> None:
-        """Write the digests of the files as they are now; a file that is gone is forgotten."""
-        # A full disk stops the server's writes as well: then there is nothing new to note.
+        """Write the digests of the present files; a missing file is forgotten."""
+        # A full disk stops the server's writes as well, so there is nothing new to note.
         with contextlib.suppress(OSError, ValueError):
             self._look_up()
             found = {name: self._read_on(name) for name in self._names}
@@ -330,9 +330,8 @@ class AofDigests:
                 self._noted = found
 
     def _look_up(self) -> None:
-        """Read the names of the files again where the manifest is another: it is replaced, and
-        never appended to.
-        """
+        """Read the names of the files again if the manifest is another: it is replaced, never
+        appended to."""
         found = (self._data / "appendonlydir" / MANIFEST).stat()
         mark = (found.st_ino, found.st_mtime_ns, found.st_size)
         if mark != self._manifest:
@@ -353,7 +352,7 @@ class AofDigests:
 
 
 def check_digests(data: Path) -> None:
-    """Return if the server's files begin as they were noted, or nothing is noted.
+    """Return if the server's files begin as noted, or if nothing is noted.
 
     Args:
         data: the server's working folder; no server runs on it.
@@ -385,7 +384,7 @@ def check_digests(data: Path) -> None:
 
 
 def _files(data: Path) -> list[str]:
-    """The manifest and the files that it names; ValueError if it is no manifest."""
+    """The manifest and its files; ValueError if it is no manifest."""
     entries = manifest_entries(data / "appendonlydir")
     if any("file" not in entry for entry in entries):
         raise ValueError("a line of the manifest names no file")
@@ -402,7 +401,7 @@ def _beginning(path: Path, n_bytes: int) -> Beginning:
 
 
 def _read(path: Path) -> Mapping[str, Beginning]:
-    """What is noted. A note that cannot be read says nothing: the files are taken as they are."""
+    """The noted digests. An unreadable note says nothing: the files are taken as they are."""
     try:
         plain: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         text = json.dumps(plain["files"], sort_keys=True)

@@ -86,11 +86,11 @@ class StoreClient(redis.Redis):
 
     @property
     def is_single_connection(self) -> bool:
-        """Whether every command goes over one connection."""
+        """Whether one connection carries every command."""
         return self.connection is not None
 
     def n_replicas(self) -> int | None:
-        """Replicas that sentinels know and may elect; None for a server that none watches."""
+        """Replicas that sentinels know and may elect; None for a server without sentinels."""
         pool = self.connection_pool
         if not isinstance(pool, SentinelConnectionPool):
             return None
@@ -126,7 +126,7 @@ class StoreClient(redis.Redis):
 
 
 class StorePipeline(Pipeline):
-    """A pipeline that raises this project's errors; it is never tried again."""
+    """A pipeline that raises this project's errors; it is never repeated."""
 
     where = StoreClient.where
 
@@ -250,7 +250,7 @@ class Scripts:
         }
 
     def run(self, name: str, *, keys: Sequence[str], args: Sequence[str | int | bytes]) -> Any:
-        """The script's reply. If the server has forgotten the script, it is sent again.
+        """The script's reply. A server that lost the script gets it again.
 
         Raises:
             KeyError: there is no such script.
@@ -284,7 +284,7 @@ def _scripts_in(place: Traversable) -> dict[str, str]:
 
 
 def _lua_files(place: Traversable) -> dict[str, str]:
-    """Name -> text of the `*.lua` files in a folder; none where there is no folder."""
+    """Name -> text of the `*.lua` files in a folder; empty without the folder."""
     files = place.iterdir() if place.is_dir() else iter(())
     return {
         item.name.removesuffix(".lua"): item.read_text(encoding="utf-8")
@@ -309,7 +309,7 @@ def translated_errors(where: str) -> Iterator[None]:
 
 
 class ForbiddenError(StoreError):
-    """The store's own user may not do what was asked."""
+    """The store's own user may not do this."""
 
 
 def _translate(error: redis.RedisError, where: str) -> StoreError | None:
@@ -350,7 +350,7 @@ def _translate_reply(text: str, where: str) -> StoreError | None:
 
 
 def _resolved(url: str) -> str:
-    """`url`, or for a state folder the address of its server, which is new at each start."""
+    """`url`, or for a state folder the address of its server, which changes at each start."""
     parts = urlsplit(url)
     return StateFolder(Path(unquote(parts.path))).require_url() if parts.scheme == "state" else url
 
@@ -381,7 +381,7 @@ def _version_pair(version: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class SentinelAddress:
-    """Where the sentinels of a store are, and what they call it.
+    """Where the sentinels of a store are, and their name for it.
 
     Args:
         sentinels: host and port of each.
@@ -427,7 +427,7 @@ class SentinelAddress:
         return f"{scheme}://{','.join(places)}/{self.name}" + (f"/{self.db}" if self.db else "")
 
     def pool(self, *, timeout_s: float, **connection: Any) -> SentinelConnectionPool:
-        """A pool whose every new connection goes to the primary that a sentinel names then.
+        """A pool that connects each time to the primary that a sentinel names then.
 
         Args:
             timeout_s: limit for connecting to each server and for each reply, in seconds.
@@ -455,7 +455,7 @@ class SentinelAddress:
 
 
 def n_replicas(pool: SentinelConnectionPool) -> int:
-    """Replicas of the pool's primary that a sentinel knows, those that are away among them.
+    """Replicas of the pool's primary that a sentinel knows, absent ones included.
 
     Raises:
         MasterNotFoundError: no sentinel answers and names a primary.

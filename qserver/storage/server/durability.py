@@ -28,7 +28,8 @@ _BARRIER_KEY = "qserver:barrier"
 
 @dataclass(frozen=True)
 class _Rule:
-    """One setting, the values that keep every acknowledged write, and whether it is persistence."""
+    """One setting, the values that keep every acknowledged write, and whether it is about
+    persistence."""
 
     setting: str
     allowed: tuple[str, ...]
@@ -55,7 +56,7 @@ _WRITE_STATUSES = {
 
 
 def check_durable(client: redis.Redis, *, allow_volatile: bool) -> None:
-    """Check by its settings that the server keeps acknowledged writes.
+    """Check the settings by which the server keeps acknowledged writes.
 
     A server that forbids CONFIG is judged by INFO. INFO does not show the fsync policy, but
     `await_durable` fails under `appendfsync no`.
@@ -190,7 +191,7 @@ def _check_wait(client: StoreClient, *, replicas: int, timeout_ms: int) -> None:
 
 
 def _read_settings(client: redis.Redis, info: Mapping[str, Any]) -> Mapping[str, str]:
-    """Values of the settings in `_RULES`, without those that cannot be read."""
+    """Values of the readable settings in `_RULES`."""
     try:
         found = client.config_get(*(rule.setting for rule in _RULES))
         return {str(name): str(value) for name, value in found.items()}

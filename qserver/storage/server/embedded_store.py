@@ -66,7 +66,7 @@ class StoreDisk:
         return "everysec" if self._is_full else "always"
 
     def tend(self, client: redis.Redis) -> str:
-        """Do what is due while the server runs; returns a line for people, '' for none."""
+        """Do what is due while the server runs; returns a line for people, or ''."""
         with contextlib.suppress(redis.RedisError):
             if self._is_full:
                 return self._tend_full(client)
@@ -75,7 +75,7 @@ class StoreDisk:
 
     def _tend_full(self, client: redis.Redis) -> str:
         if not self._is_told:
-            # The server notices it by a write, and acknowledges none from then on.
+            # The server notices a full disk by a write, and acknowledges none from then on.
             with contextlib.suppress(redis.ResponseError):
                 client.set(_PROBE_KEY, "0" * _PROBE_BYTES)
             self._is_told = True
@@ -89,7 +89,8 @@ class StoreDisk:
         return ROOM_AGAIN
 
     def _repeat_rewrite(self, client: redis.Redis) -> None:
-        """Rewrite the server's files if that failed and fits now; until then nothing is charged."""
+        """Repeat a failed rewrite of the server's files if it fits now; until then nothing is
+        charged."""
         info: Any = client.info("persistence")
         if info["aof_last_bgrewrite_status"] == "ok" or info["aof_rewrite_in_progress"]:
             return
@@ -208,7 +209,7 @@ class EmbeddedServer:
         return cls(launched, folder, socket, disk)
 
     def restart(self) -> None:
-        """Start it again after its process ended, at the same address; from the main thread.
+        """Start the server again after its end, at the same address; from the main thread.
 
         The data are checked as at a start. Clients of the address reconnect by themselves.
 
@@ -225,7 +226,7 @@ class EmbeddedServer:
             self._run(launch.run(ready_timeout_s=_READY_TIMEOUT_S))
 
     def tend(self) -> str:
-        """Do what is due while it runs; returns a line for people, '' for none."""
+        """Do what is due while the server runs; returns a line for people, or ''."""
         return self._disk.tend(self._probe)
 
     @property
@@ -235,7 +236,7 @@ class EmbeddedServer:
 
     @property
     def advice(self) -> str:
-        """Where to read why it ended."""
+        """The log that says why it ended."""
         return f"{self.log} says why."
 
     @property
@@ -244,7 +245,7 @@ class EmbeddedServer:
         return self._process.poll() is None
 
     def mark_stopping(self) -> None:
-        """Tell anybody who starts another server on the folder that this one is stopping."""
+        """Tell others, who would start a server on the folder, that this one stops."""
         self._folder.mark_stopping()
 
     def stop(self) -> None:
@@ -270,7 +271,7 @@ class EmbeddedServer:
 
 @dataclass(frozen=True)
 class _Launched:
-    """A server that answers, and the torn tail that was trimmed before it did."""
+    """A server that answers, and the torn tail trimmed beforehand."""
 
     process: subprocess.Popen[bytes]
     repair: AofRepair | None
@@ -303,7 +304,7 @@ class _Launch:
         return _Launched(process, repair)
 
     def _spawn_and_wait(self, ready_timeout_s: float) -> subprocess.Popen[bytes] | None:
-        """The process once it answers, or None when it refused to load its data."""
+        """The process once it answers; None if it refused to load its data."""
         self._log_start = self.folder.log.stat().st_size if self.folder.log.exists() else 0
         process = self._spawn()
         try:
@@ -312,7 +313,7 @@ class _Launch:
         except BaseException:
             _end_process(process, self.socket_folder.socket)
             raise
-        # Ended by a signal (memory, an operator) or before there was data: nothing to repair.
+        # A signal ended it (memory, an operator), or there was no data yet: nothing to repair.
         if process.returncode < 0 or last_increment(self.folder.data) is None:
             kind = StoreKilledError if process.returncode < 0 else StoreUnavailableError
             raise kind(
@@ -335,13 +336,13 @@ class _Launch:
                 stderr=log,
                 start_new_session=True,
                 pass_fds=(self.lock_fd,),
-                # A write past a limit on the size of files fails, as on a full disk, and kills not.
+                # A write past a limit on file sizes fails as on a full disk, and kills nothing.
                 restore_signals=False,
                 preexec_fn=functools.partial(end_with_parent, os.getpid()),
             )
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-        """True once the server answers, False when it ended."""
+        """True once the server answers, False if it ended."""
         deadline = time.monotonic() + timeout_s
         with contextlib.closing(_probe(self.socket_folder.socket)) as probe:
             while process.poll() is None:
@@ -425,7 +426,7 @@ def _probe(socket: Path) -> redis.Redis:
 
 
 def _end_process(process: subprocess.Popen[bytes], socket: Path) -> None:
-    """Try SHUTDOWN, SIGTERM and SIGKILL in turn, each with time to work; then reap."""
+    """Try SHUTDOWN, SIGTERM and SIGKILL in turn, each with its time; then reap."""
     for ask in (functools.partial(_ask_shutdown, socket), process.terminate, process.kill):
         if process.poll() is not None:
             return

@@ -45,7 +45,7 @@ class StateFolder:
 
     @classmethod
     def prepare(cls, state_dir: Path) -> StateFolder:
-        """The folder at `state_dir`, made when absent, readable by its owner only.
+        """The folder at `state_dir`, made if absent, readable by its owner only.
 
         Raises:
             StoreUnavailableError: it cannot be made or entered.
@@ -90,11 +90,11 @@ class StateFolder:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the server that holds the folder now was asked to stop."""
+        """Whether the folder's present server was asked to stop."""
         return self._is_held() and self._stop_note.exists()
 
     def mark_stopping(self) -> None:
-        """Tell others that the server of this folder was asked to stop."""
+        """Tell others that the folder's server was asked to stop."""
         with contextlib.suppress(OSError):  # on a full disk it stops without telling
             self._stop_note.touch(mode=0o600)
 
@@ -125,7 +125,7 @@ class StateFolder:
             os.close(fd)
 
     def make_socket_folder(self) -> SocketFolder:
-        """A new private folder for the socket; removes the one that a crashed server left.
+        """A new private folder for the socket; removes one that a crashed server left.
 
         Call it with the lock held.
 
@@ -150,7 +150,7 @@ class StateFolder:
         return folder
 
     def running_url(self) -> str | None:
-        """URL of the server that holds the folder now, or None.
+        """URL of the folder's present server, or None.
 
         Raises:
             StoreUnavailableError: the folder is closed to us.
@@ -159,7 +159,7 @@ class StateFolder:
         return noted.url if noted is not None else None
 
     def require_url(self) -> str:
-        """URL of the server that holds the folder now.
+        """URL of the folder's present server.
 
         Raises:
             StoreUnavailableError: none does, or the folder is closed to us.
@@ -188,7 +188,7 @@ class StateFolder:
             os.close(fd)
 
     def _noted_socket(self) -> SocketFolder | None:
-        """The noted folder, if it exists and belongs to the owner of the data alone.
+        """The noted folder, if it exists and belongs to the data's owner alone.
 
         Others can write next to it, and could replace it once it is gone.
         """
@@ -230,7 +230,7 @@ class SocketFolder:
         return "unix://" + quote(str(self.socket))
 
     def make_again(self) -> None:
-        """Make the folder anew where somebody has tidied it away.
+        """Make the folder again if somebody tidied it away.
 
         Raises:
             StoreUnavailableError: another user has it now, or it cannot be made.

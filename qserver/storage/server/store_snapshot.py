@@ -30,7 +30,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Piece:
-    """The beginning of a file that is open; what is appended later is not of it."""
+    """The beginning of an open file; later appends are not part of it."""
 
     name: str
     file: IO[bytes]
@@ -43,13 +43,13 @@ class Piece:
 
     @classmethod
     def of_file(cls, name: str, path: Path, stack: ExitStack) -> Piece:
-        """A file as long as it is now; `stack` closes it. FileNotFoundError."""
+        """A file at its present length; `stack` closes it. FileNotFoundError."""
         file = stack.enter_context(path.open("rb"))
         return cls(name, file, file.seek(0, io.SEEK_END))
 
 
 def files_of_embedded(state_dir: Path, stack: ExitStack) -> list[Piece]:
-    """The files of the embedded store, as of now, be it running or not.
+    """The files of the embedded store at this moment, running or not.
 
     Whatever was acknowledged is in them. A file that the server replaces stays open.
 
@@ -92,7 +92,7 @@ def _open_files(folder: Path, stack: ExitStack) -> list[Piece]:
 
 
 def _without_torn_tail(piece: Piece) -> Piece:
-    """Without an append that was under way: it was not acknowledged yet."""
+    """The bytes without an unfinished append, which was not acknowledged."""
     if not piece.n_bytes:
         return piece
     with mmap.mmap(piece.file.fileno(), piece.n_bytes, access=mmap.ACCESS_READ) as data:
@@ -103,7 +103,7 @@ def _without_torn_tail(piece: Piece) -> Piece:
 
 
 def snapshot_of_server(url: str, stack: ExitStack) -> list[Piece]:
-    """What the server at `url` sends to a replica, as of a moment after the call.
+    """The snapshot that the server at `url` sends a replica, of a moment after the call.
 
     Args:
         stack: closes the file, which has no name.

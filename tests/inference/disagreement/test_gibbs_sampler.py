@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.disagreement.error_law import law_given
 from qserver.inference.disagreement.gibbs_sampler import (
     N_CHAINS,
     _Products,
@@ -16,6 +15,7 @@ from qserver.inference.disagreement.gibbs_sampler import (
     farthest_off,
 )
 from qserver.inference.disagreement.known_sums import KnownSums, Reduced
+from qserver.inference.disagreement.law_by_cheapest_method import law_given
 from qserver.inference.smooth.part_law import DRAWN_ERROR
 from tests.inference.disagreement.references import (
     TWO_HALVES,

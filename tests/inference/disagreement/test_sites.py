@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qserver.inference.disagreement.known_sums import KnownSums, normal_law
-from qserver.inference.disagreement.normal_law import Cavity
+from qserver.inference.disagreement.normal_law_given_sums import Cavity
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qserver.inference.disagreement.error_law import law_given
 from qserver.inference.disagreement.finest_table import Beside, by_finest
+from qserver.inference.disagreement.law_by_cheapest_method import law_given
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior.cells_as_rows import MOST_CELLS, finest_and_others
 from qserver.inference.posterior.disagreeing_rows import Stated

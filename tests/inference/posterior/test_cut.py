@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.inference.disagreement.error_law import law_given
+from qserver.inference.disagreement.law_by_cheapest_method import law_given
 from qserver.inference.disagreement.table_of_law import TableOfLaw
 from qserver.inference.estimate import Posterior
 from qserver.inference.posterior.disagreeing_rows import GivenPosterior

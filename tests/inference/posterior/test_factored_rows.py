@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from qserver.inference.disagreement.error_law import ENOUGH
+from qserver.inference.disagreement.law_by_cheapest_method import ENOUGH
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.estimate import Posterior
 from qserver.inference.posterior.cells_as_rows import NearPeriods

@@ -9,9 +9,15 @@ import pytest
 from scipy.sparse import csr_array
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.disagreement.error_law import law_given
 from qserver.inference.disagreement.known_sums import ManyRows
-from qserver.inference.disagreement.normal_law import ByBasis, BySums, NormalLaw, Sites, WithFree
+from qserver.inference.disagreement.law_by_cheapest_method import law_given
+from qserver.inference.disagreement.normal_law_given_sums import (
+    ByBasis,
+    BySums,
+    NormalLaw,
+    Sites,
+    WithFree,
+)
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior.disagreeing_rows import Stated
 from qserver.query.linear_query import LinearQuery, linear_query

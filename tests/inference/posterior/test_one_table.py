@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from qserver.inference.disagreement.error_law import ENOUGH
+from qserver.inference.disagreement.law_by_cheapest_method import ENOUGH
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior.disagreeing_rows import Stated
 from qserver.inference.posterior.posteriors import AsTheyAre

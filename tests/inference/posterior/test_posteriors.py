@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from qserver.errors import EvaluationError
-from qserver.inference.disagreement.error_law import law_given
+from qserver.inference.disagreement.law_by_cheapest_method import law_given
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior.disagreeing_rows import GivenPosterior, Stated
 from qserver.inference.posterior.row_posterior import Wanted, stated

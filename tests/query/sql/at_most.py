@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 
 from qserver.answering.quantiles import OrderOf
-from qserver.answering.smooth import SmoothOf
+from qserver.answering.smooth_numbers import SmoothOf
 from qserver.inference.smooth.search import widths_at_most
 from qserver.query.sql.cells import StatementQuestions, asked
 from qserver.query.sql.exactness import least_base
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.statistics.smooth import Place, order_asked, order_at_once, smooth_asked
+from qserver.query.sql.statistics.smooth_functions import (
+    Place,
+    order_asked,
+    order_at_once,
+    smooth_asked,
+)
 
 
 def at_most(statement: Statement, *, fewest: float = 0.0) -> StatementQuestions:

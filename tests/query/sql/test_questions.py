@@ -15,7 +15,7 @@ from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.linear_query import total_query
 from qserver.query.sql.cells import StatementQuestions, cell_value, consistent_value
 from qserver.query.sql.statement import Ratio
-from qserver.query.sql.statistics.smooth import QuotientOf
+from qserver.query.sql.statistics.smooth_functions import QuotientOf
 from qserver.query.sql.tables.cell_intervals import (
     CellInterval,
     centred,

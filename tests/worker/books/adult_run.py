@@ -24,7 +24,7 @@ from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator, interval
 from qserver.records.charge import Relation
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from tests.worker.books.histories import JournalFile
 from tests.worker.spending.dry import DryTown
 from worker.books.accountant import Accountant

@@ -16,7 +16,7 @@ from qserver.errors import QServerError, StoreCorruptError, StoreError
 from qserver.records.answer import JobStatus
 from qserver.records.claim import claims_from_plain
 from qserver.storage.encoding.digests import PAID, sealed, sealed_fields, unsealed
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store

@@ -108,7 +108,7 @@ def test_without_demand_the_second_week_is_planned_as_the_first(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What refines an answer depends on its noise.
-    monkeypatch.setattr("worker.spending.group.answers.next_request", lambda *_: None)
+    monkeypatch.setattr("worker.spending.group.job_ends.next_request", lambda *_: None)
     first = week(town)
     assert turn(town, without_demand=True).demand_of == ()
     assert week(town) == first

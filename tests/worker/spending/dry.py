@@ -31,7 +31,7 @@ from qserver.storage.encoding.jobs import (
     measurements_from_json,
     public_row_json,
 )
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.histories import Cursor, Entries
 from qserver.storage.standings import Budget, Stamp
 from qserver.storage.store import Changes

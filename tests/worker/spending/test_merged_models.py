@@ -29,7 +29,7 @@ from qserver.records.charge import NANO, OpaqueCharge, Relation, TableCharge, ch
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import Second
 from qserver.records.unit import Unit
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from qserver.storage.histories import Cursor
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient

@@ -17,7 +17,7 @@ from qserver.service.ask import Idempotency
 from qserver.service.cells.answer_cells import step_of
 from qserver.service.statements import Statements
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json
-from qserver.storage.encoding.requests import Request, Tightened
+from qserver.storage.encoding.queued_requests import Request, Tightened
 from qserver.storage.keys import MOST_ROUNDS, Keys, all_rounds, next_round
 from qserver.storage.queue import Taken
 from qserver.storage.server.connection import StoreClient
@@ -26,7 +26,7 @@ from tests.deployment import LOG, PEOPLE, ROWS, Deployment
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.crashes import STEPS, Crash, crashing
 from worker.owner.restore import restore
-from worker.spending.group import answers
+from worker.spending.group import job_ends
 from worker.spending.spend import Spender
 
 TABLES = (
@@ -167,7 +167,7 @@ def test_no_round_passes_what_was_quoted(
     town: Deployment, noisy: Spender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the quote leaves a nano for it, the answer stays, and says what the rest costs."""
-    monkeypatch.setattr(answers, "room_nano", lambda *_, **__: 1)
+    monkeypatch.setattr(job_ends, "room_nano", lambda *_, **__: 1)
     before, price = spent_nano(town), explained(town).price_nano
     job = asked(town)
     town.work_off(noisy)

@@ -99,7 +99,7 @@ STAGES: list[tuple[Submit, Any, str]] = [
     (question, "worker.spending.answers_in_force.Live", "origin_of_row"),
     (workload, "qserver.inference.engine.InferenceEngine", "estimate_after"),
     (workload, "qserver.inference.tables.weights.WeightChoice", "answer"),
-    (workload, "qserver.storage.encoding.requests.Reservation", "sources"),
+    (workload, "qserver.storage.encoding.queued_requests.Reservation", "sources"),
     (workload, "qserver.answering.workload", "answer_from"),
     (workload, "worker.spending.reservation", "answer_workload"),
     (workload, "worker.spending.answers_in_force.Live", "origins_of_cells"),

@@ -20,7 +20,7 @@ from qserver.query.class_grid import ProductPartition
 from qserver.query.linear_query import LinearQuery
 from qserver.query.question import ModelAsked
 from qserver.records.plan import Sampled
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from tests.deployment import Deployment
 from tests.worker.learn_models import learn
 from tests.worker.spending.two_stage_learning import EDGE, charges_of, learnt, tables_of

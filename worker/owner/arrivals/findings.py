@@ -1,4 +1,4 @@
-"""What a file holds that is not counted as it stands: for the owner's terminal alone.
+"""The records of a file that are not counted unchanged: for the owner's terminal alone.
 
 None of these numbers may reach the store, the journal or a log: each follows from the data.
 """
@@ -25,7 +25,7 @@ PUT_OFF = (
 
 
 class StrictError(PrivateDataError):
-    """`append --strict` found records that would not be counted as they stand; nothing is sealed.
+    """`append --strict` found records that it would not count unchanged; nothing is sealed.
 
     Shown to the owner only.
     """
@@ -33,7 +33,7 @@ class StrictError(PrivateDataError):
 
 @dataclass(frozen=True, repr=False)
 class Findings:
-    """The records of a file that are not counted as they stand. All of this is private.
+    """The records of a file that are not counted unchanged. All of this is private.
 
     Args:
         first_open: the first period that was not sealed.
@@ -55,11 +55,11 @@ class Findings:
 
     @property
     def n_dropped(self) -> int:
-        """Records that the rule for one person leaves out."""
+        """Number of records that the rule for one person leaves out."""
         return 0 if self.kept is None else len(self.kept.mask) - int(self.kept.mask.sum())
 
     def lines(self, rule: PeriodRule | None) -> Iterator[str]:
-        """What the owner is told of an append that goes on."""
+        """The owner's lines on an append that continues."""
         if self.n_late:
             what = "left out" if self.late == "drop" else f"counted in {self.first_open}"
             yield (
@@ -70,7 +70,7 @@ class Findings:
             yield from self.kept.lines(rule)
 
     def check(self, rule: PeriodRule | None) -> None:
-        """Raise StrictError unless every record is counted as it stands."""
+        """Raise StrictError unless every record counts unchanged."""
         faults = list(self._faults(rule))
         if faults:
             raise StrictError(

@@ -1,4 +1,4 @@
-"""Make a part of a private file: the records of the periods that are to be sealed.
+"""Make a part of a private file: the records of the periods to seal.
 
 All that is said here is for the owner's terminal alone.
 """
@@ -28,7 +28,7 @@ from worker.sources.address import Address
 
 @dataclass(frozen=True)
 class Arriving:
-    """What fixes the next part of a dataset, but for the file itself.
+    """The facts that fix the next part of a dataset, besides the file itself.
 
     Args:
         earlier: the parts before it, whose kept records of a person count.
@@ -60,7 +60,7 @@ class Arriving:
 
     @property
     def rule(self) -> PeriodRule | None:
-        """Most records that are kept of one person; None keeps all."""
+        """The rule for records of one person; None keeps all."""
         if self.person is None:
             return None
         k = self.person.most
@@ -68,7 +68,7 @@ class Arriving:
 
     @property
     def periods(self) -> WantedPeriods:
-        """The periods that it seals, of a source that holds others too."""
+        """The periods to seal, of a source that holds others too."""
         return WantedPeriods(self.axis, self.start, self.stop)
 
     @property
@@ -79,7 +79,7 @@ class Arriving:
 
 @dataclass(frozen=True, repr=False)
 class Arrived:
-    """A part as read.
+    """A part that was read.
 
     Args:
         findings: what is not counted as it stands in the file; private.
@@ -95,7 +95,7 @@ class Arrived:
 def read_part(
     data: Path | Address | None, arriving: Arriving, *, folder: Path, say: Callable[[str], None]
 ) -> Arrived:
-    """The part that a source holds.
+    """The part in a source.
 
     Args:
         data: None for periods without any records.
@@ -183,7 +183,7 @@ def in_time(found: Records, arriving: Arriving) -> tuple[Records, int]:
 
 
 def _check_periods(periods: NDArray[np.int64], arriving: Arriving) -> None:
-    """Refuse records of periods to come, and periods without records."""
+    """Refuse records of future periods, and periods without records."""
     names, start, stop = arriving.attribute.value_names, arriving.start, arriving.stop
     early = int((periods >= stop).sum())
     if early:

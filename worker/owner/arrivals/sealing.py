@@ -54,7 +54,7 @@ def wait_for_minute(
 
 
 def present_entry(name: str, settings: Settings, registry: Registry) -> RegistryEntry:
-    """An attached dataset, with the snapshot that the store has decided on; NotFoundError.
+    """An attached dataset, with the snapshot that the store decided on; NotFoundError.
 
     A rotation that died right after the store's decision left the registry with both.
     """
@@ -65,7 +65,7 @@ def present_entry(name: str, settings: Settings, registry: Registry) -> Registry
 
 
 def growing_entry(name: str, settings: Settings, registry: Registry) -> RegistryEntry:
-    """As `present_entry`; ConfigError where the data of the dataset do not grow."""
+    """As `present_entry`; ConfigError for data that do not grow."""
     entry = present_entry(name, settings, registry)
     if not entry.grows:
         raise ConfigError(
@@ -78,7 +78,7 @@ def growing_entry(name: str, settings: Settings, registry: Registry) -> Registry
 
 @dataclass(frozen=True)
 class Sealing:
-    """What sealing needs beside the part.
+    """The needs of sealing beside the part.
 
     Args:
         other_people: the owner's word that nobody in the file is in another population that has
@@ -173,7 +173,7 @@ class AppendRequest(NewData):
 
 @dataclass(frozen=True)
 class Appended:
-    """What is sealed now.
+    """The sealed periods.
 
     Args:
         first, last: the periods of this part.
@@ -204,7 +204,7 @@ def append(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> Appended:
-    """Seal the next periods, up to `to`; nothing is done where that was done before.
+    """Seal the next periods, up to `to`; nothing is done a second time.
 
     Raises:
         NotFoundError: there is no such dataset.
@@ -231,7 +231,7 @@ def append(
 
 
 class _Append:
-    """One append, in the section in which no other one runs."""
+    """One append, in a section that admits no other."""
 
     def __init__(self, request: AppendRequest, entry: RegistryEntry, sealing: Sealing) -> None:
         self._request = request
@@ -242,7 +242,7 @@ class _Append:
         self._meta, self._attribute = self._now.meta, self._now.attribute
 
     def run(self) -> Appended:
-        """The append, or the word that it was done before."""
+        """Run the append; a repeated one only says so."""
         self._folder.sweep(self._now.sealed, self._now.retired)
         start, stop = self._now.n_sealed, period_stop(self._attribute, self._request.to)
         if stop <= start:
@@ -255,7 +255,7 @@ class _Append:
         return self._appended(record, arrived, again=False)
 
     def _again(self, stop: int) -> Appended:
-        """The append was done before, or other periods end there."""
+        """The reply to a repeated append; ConfigError if other periods end there."""
         name = self._attribute.value_names[stop - 1]
         sealed, retired = self._now.sealed, self._now.retired
         at = next((i for i, one in enumerate(sealed) if one.stop == stop), None)
@@ -263,7 +263,7 @@ class _Append:
             raise ConfigError("to", "be a period that is not sealed yet", name)
         before = sealed[at]
         if retired is not None and before.start < retired.stop:
-            # Its records, or those that decided what was kept, are erased: nothing to compare.
+            # Its records, or those that decided which ones to keep, are erased: nothing to compare.
             raise ConfigError("to", "be a period that was not retired", name)
         arrived, record = self._read(before.start, stop, sealed[:at])
         if not secrets.compare_digest(record.fingerprint_hex, before.fingerprint_hex):
@@ -326,7 +326,7 @@ def line_of(meta: DatasetMeta, arrived: Arrived, *, key: bytes, sealed: Sequence
 
 @dataclass(frozen=True)
 class JournalledParts:
-    """What the journal says of a dataset whose data arrive over time.
+    """The journal's facts on a dataset whose data arrive over time.
 
     Args:
         sealed: its parts, in order.
@@ -344,17 +344,17 @@ class JournalledParts:
 
     @property
     def n_sealed(self) -> int:
-        """How many periods have their data."""
+        """The number of sealed periods."""
         return self.sealed[-1].stop if self.sealed else 0
 
     @property
     def n_retired(self) -> int:
-        """How many periods have their records erased."""
+        """The number of retired periods."""
         return 0 if self.retired is None else self.retired.before
 
 
 def state_of(journal: Journal, entry: RegistryEntry) -> JournalledParts:
-    """What the journal says of an attached dataset; ConfigError if it does not know it."""
+    """The journal's facts on an attached dataset; ConfigError if it has none."""
     with journal.exclusive():
         sealed = tuple(journal.state.parts.get(entry.snapshot, ()))
         retired = journal.state.retired.get(entry.snapshot)
@@ -405,7 +405,7 @@ def growth_of(domain: Domain, capacity: int | None) -> Growth:
 def arriving_first(
     to: str, domain: Domain, growth: Growth, person: PersonRule | None, *, key: bytes
 ) -> Arriving:
-    """What fixes the part that seals the first periods, up to `to`; ConfigError."""
+    """The facts that fix the first part, up to `to`; ConfigError."""
     attribute = domain.attributes[domain.names.index(growth.attribute)]
     return Arriving(domain, growth, person, key, (), 0, period_stop(attribute, to))
 
@@ -419,7 +419,7 @@ def seal_first(
     registry: Registry,
     say: Callable[[str], None],
 ) -> None:
-    """Seal the first part of a dataset that was just attached; raises as `append`.
+    """Seal the first part of a new dataset; raises as `append`.
 
     If this dies half-way, nothing is sealed, and an append of the same file does it.
     """
@@ -446,7 +446,7 @@ class RetireRequest:
 
 @dataclass(frozen=True)
 class RetiredPeriods:
-    """What is erased now.
+    """The erased periods.
 
     Args:
         retired: how many of the first periods have no records any more.
@@ -473,7 +473,7 @@ def retire(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> RetiredPeriods:
-    """Erase the records of the periods before one; nothing is done where that was done before.
+    """Erase the records of the periods before one; nothing is done a second time.
 
     Raises:
         NotFoundError: there is no such dataset.
@@ -489,7 +489,7 @@ def retire(
 
 
 class _Retirement:
-    """One retirement, in the section in which nothing is appended."""
+    """One retirement, in a section that admits no append."""
 
     def __init__(self, request: RetireRequest, entry: RegistryEntry, sealing: Sealing) -> None:
         self._entry = entry
@@ -503,9 +503,9 @@ class _Retirement:
             raise ConfigError("before", f"be {last} at the latest", request.before)
 
     def run(self) -> RetiredPeriods:
-        """The retirement, or the word that it was done before."""
+        """Run the retirement; a repeated one only says so."""
         now = self._now
-        # What a retirement that died after its line left to be deleted.
+        # Files that a retirement left when it died after its line.
         self._folder.sweep(now.sealed, now.retired)
         if self._before <= now.n_retired:
             self._sealing.seal(now.meta, None, content=None)
@@ -515,12 +515,12 @@ class _Retirement:
         self._sealing.wait_for_minute()
         self._sealing.seal(now.meta, record, content=None)
         self._folder.sweep(now.sealed, record)
-        # A worker that runs looks at the registry, and forgets the records too.
+        # A running worker watches the registry, and forgets the records too.
         self._sealing.registry.put(self._entry)
         return self._done(self._before, again=False)
 
     def _rest(self) -> Retired:
-        """Write what stays of the parts that hold a record to be erased; the line that says so."""
+        """Write the rest of the parts with erased records; returns the line about it."""
         now = self._now
         last = next(one for one in now.sealed if one.start < self._before <= one.stop)
         parts = self._folder.read(now.sealed, now.retired)
@@ -538,7 +538,7 @@ class _Retirement:
 
     @property
     def _keeps_people(self) -> bool:
-        """Whether a rule for one person counts over all periods: it must not begin anew."""
+        """Whether a rule for one person counts over all periods: it must not restart."""
         rule = self._entry.person_rule
         return rule is not None and (rule.by_period is None or rule.by_period.in_all is not None)
 

@@ -1,1 +1,2 @@
-"""What the owner has checked: `audit` has both commands, `population` what they check of each."""
+"""The owner's checks: `audit` has both commands, `population` what they check of each
+population."""

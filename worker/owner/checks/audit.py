@@ -1,4 +1,4 @@
-"""What the owner has checked: this worker, and an audit log against the journals and the books.
+"""The owner's checks: this worker, and an audit log against the journals and the books.
 
 `qserver audit verify` checks what a log says of itself. Here the journals say whether it is the log
 of what was charged, and the accountant says what every person has lost, by code that shares nothing
@@ -67,7 +67,7 @@ def audit(registry: Registry, settings: Settings, *, file: Path | None = None) -
             checks.append(AuditCheck(f"journal of {name}", ok=False, text=str(exc)))
             continue
         checks.append(_of_charges(name, n_since, may_be_older=file is not None))
-        # A log that was exported earlier has earlier figures.
+        # A log of an earlier export has earlier figures.
         checks.append(_of_books(journal, name, None if n_since else ledgers.get(name)))
     return checks
 
@@ -80,7 +80,7 @@ def _of_charges(name: str, n_since: int, *, may_be_older: bool) -> AuditCheck:
 
 
 def _n_charged_since(journal: Journal, charges: Sequence[str]) -> int:
-    """How many jobs the journal has charged after the log's last charge.
+    """The number of jobs that the journal charged after the log's last charge.
 
     The entries of a log name one another, so the last one stands for all of them. A worker that
     was killed between store and journal left charges of jobs that are burnt since; they come last
@@ -95,7 +95,7 @@ def _n_charged_since(journal: Journal, charges: Sequence[str]) -> int:
             if isinstance(record, Reserved) and record.charges_digest:
                 ends.append(record.charges_digest)
             elif isinstance(record, Adopted):
-                ends[-1] = ""  # What was charged before is not in this journal.
+                ends[-1] = ""  # Earlier charges are not in this journal.
         unwritten = journal.state.burnt - journal.state.reserved.keys()
     known = list(charges)
     while known and json.loads(known[-1]).get("job") in unwritten:
@@ -107,7 +107,7 @@ def _n_charged_since(journal: Journal, charges: Sequence[str]) -> int:
 
 
 def _of_books(journal: Journal, name: str, facts: LedgerFacts | None) -> AuditCheck:
-    """What people have lost by the journal alone, and whether the ledger says no less."""
+    """People's losses by the journal alone, and whether the ledger states no less."""
     subject, accountant = f"books of {name}", Accountant(journal.path, proves=True)
     try:
         found = accountant.examine()
@@ -166,7 +166,7 @@ def _store(settings: Settings) -> WorkerFinding:
 
 
 def _user(settings: Settings) -> WorkerFinding:
-    """Too many powers are no fault: an embedded store has one user, reached by its owner only."""
+    """Excess powers are no fault: an embedded store has one user, reached by its owner only."""
     check = "user of the store"
     try:
         powers = forbidden_powers(Store.open(settings, role="worker-doctor").client, role="worker")
@@ -229,7 +229,7 @@ def _journal(registry: Registry, population: str, settings: Settings) -> WorkerF
 
 
 def _witness(registry: Registry, population: str) -> WorkerFinding:
-    """None is no fault, but its owner should know what cannot be noticed."""
+    """No witness is no fault, but the owner should know what goes unnoticed."""
     check = f"witness of {population}"
     try:
         journal = registry.journal(population, create=False)

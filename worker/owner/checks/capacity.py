@@ -1,4 +1,4 @@
-"""The capacity of a dataset: most records that it may ever have, as its owner declares.
+"""The capacity of a dataset: the most records that it may ever have, as declared.
 
 It is public, and the slot follows from it, so that the time of an answer does not tell the number
 of records. Whatever is refused here is told to the owner alone.
@@ -32,7 +32,7 @@ _SPREAD = 2_654_435_761
 
 @dataclass(frozen=True)
 class TimedScan:
-    """How long a scan of as many records as the capacity takes here, and the slot for it.
+    """The time of a scan of as many records as the capacity, and its slot.
 
     Args:
         seconds: of the scan that fills the most of its slot.
@@ -49,7 +49,7 @@ class TimedScan:
 
 
 def check_capacity(capacity: int | None, n_records: int) -> None:
-    """Refuse more records than were declared, or than the cap without a declaration.
+    """Refuse more records than declared, or than the cap without a declaration.
 
     The message does not tell their number.
 
@@ -93,14 +93,14 @@ def check_slot(
 
 
 def needed_slot_ms(found: TimedScan, slot_ms: int) -> int:
-    """The setting with which the slot would hold the scan."""
+    """The setting whose slot would hold the scan."""
     return math.ceil(slot_ms * found.seconds * WORKER.slot_share / found.slot_s)
 
 
 def time_scans(
     capacity: int, domain: Domain, *, slot_ms: int, clock: Callable[[], float] = time.perf_counter
 ) -> TimedScan:
-    """Time scans of one attribute and of many, and return the one that fills most of its slot."""
+    """Time scans of one attribute and of many; returns the one that fills most of its slot."""
     n = min(capacity, WORKER.timed_records)
     table = _made_up(n, domain.sizes)
     found = []
@@ -112,7 +112,7 @@ def time_scans(
 
 
 def slot_finding(entry: RegistryEntry, settings: Settings) -> WorkerFinding:
-    """Whether answers take as long as the declared capacity needs; none declared is no fault."""
+    """Whether slots hold scans of the declared capacity; none declared is no fault."""
     check = f"slot of {entry.name}"
     if entry.spark is not None:
         text = f"{entry.spark['slot_s']:g} s for each count on Spark, as declared"

@@ -1,4 +1,4 @@
-"""What is checked of a population: before a command changes it, and by the doctor and the audit.
+"""The checks of a population: before a command changes it, and by the doctor and the audit.
 
 The journal comes first: nothing may be spent by a fact that it does not know, and a restored store
 gets the fact again. If a command dies in between, the same command completes it.
@@ -54,7 +54,7 @@ def parse_limit(text: str) -> Fraction:
 
 
 def parse_delta(text: str | None) -> Fraction | None:
-    """The typed delta, exactly; None where none was typed.
+    """The typed delta, exactly; None without one.
 
     Raises:
         ConfigError: it is not a number.
@@ -66,7 +66,7 @@ def parse_delta(text: str | None) -> Fraction | None:
 
 
 def check_store_remembers(store: SpendingStore, journal: Journal, population: str) -> None:
-    """Raise StoreBehindError if the journal has charges that the store lacks."""
+    """Raise StoreBehindError if the store lacks charges of the journal."""
     if journal.state.ledger_version == 0:
         return
     known = store.has_ledger(population) and store.ledger_version(population)
@@ -106,12 +106,12 @@ def holding(
     log: logging.Logger,
     pause: Callable[[float], None],
 ) -> Iterator[tuple[Lease, Spender]]:
-    """The population's lease, kept alive, and what brings its charged jobs to their end.
+    """The population's lease, kept alive, and a way to end its charged jobs.
 
     Raises:
         BusyError: a worker held the population all the time.
     """
-    # What settles jobs loads the planner: an attach without periods does without.
+    # Settling jobs loads the planner: an attach without periods does without.
     from worker.spending.loop import Heartbeat
     from worker.spending.spend import Spender
 
@@ -139,7 +139,7 @@ def _acquire(writer: SpendingStore, population: str, pause: Callable[[float], No
 
 
 def snapshots_so_far(meta: DatasetMeta, journal: Journal, reader: Store) -> list[str]:
-    """Every snapshot that a dataset has or had, by the journal and by the store.
+    """Every snapshot that a dataset has or had, by journal and store.
 
     A journal that was begun anew lacks earlier ones; a store forgets those before a detachment.
     """
@@ -157,7 +157,7 @@ class WorkerFinding:
 
 
 def books_finding(registry: Registry, population: str, settings: Settings) -> WorkerFinding:
-    """Whether store and journal agree, and what each snapshot's people have lost at most."""
+    """Whether store and journal agree, and the most that each snapshot's people lost."""
     check = f"books of {population}"
     try:
         reader, writer = Store.open(settings, role="worker-doctor"), SpendingStore.open(settings)
@@ -175,7 +175,7 @@ def books_finding(registry: Registry, population: str, settings: Settings) -> Wo
 
 
 def losses_text(found: Sequence[Finding]) -> str:
-    """What was charged for each snapshot, and what anybody has lost, in words."""
+    """The charge of each snapshot, and people's losses, in words."""
     return "; ".join(
         f"{one.dataset}: {epsilon_text(one.share)} {one.unit} charged, "
         + (one.text if one.loss is None else f"{epsilon_text(one.loss)} lost at most by anybody")
@@ -184,7 +184,7 @@ def losses_text(found: Sequence[Finding]) -> str:
 
 
 def histories_finding(registry: Registry, population: str, settings: Settings) -> WorkerFinding:
-    """Every event of every history, compared; it names the first that differs in each."""
+    """A comparison of every event of every history; it names the first difference in each."""
     check = f"released answers of {population}"
     try:
         journal = registry.journal(population, create=False)

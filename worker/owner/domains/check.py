@@ -58,7 +58,7 @@ _WORDS: tuple[tuple[Suggested, frozenset[str]], ...] = (
 
 
 def kind_of_type(column: Column) -> Suggested:
-    """What the type of a column holds; '' for a column without a type, as those of CSV."""
+    """The kind of a column's type; '' for a column without a type, as in CSV."""
     if _NESTED.match(column.type):
         return "nested"
     if column.type.lower() in ("uuid", "oid"):
@@ -101,7 +101,7 @@ FROM cells
 
 @dataclass
 class Seen:
-    """What was seen of a column: private.
+    """The findings on a column; private.
 
     Args:
         texts: its values, at most one more than a draft shows.
@@ -123,7 +123,7 @@ class Seen:
 
     @property
     def kind(self) -> Suggested:
-        """What all cells are."""
+        """The kind of all cells."""
         if not self.texts:
             return ""
         if {text.lower() for text in self.texts} <= _BOOLEANS:
@@ -141,7 +141,7 @@ class Seen:
 
 
 def seen_in(source: Source, names: Sequence[str]) -> dict[str, Seen]:
-    """What the columns of a source hold; it reads all of it.
+    """The findings on the columns of a source, by a full read.
 
     Raises:
         PrivateDataError: the read fails; no value is in the message.
@@ -182,7 +182,7 @@ _HOLDS = {"date": "dates", "boolean": "booleans", "integer": "whole numbers", "r
 
 @dataclass(frozen=True)
 class Report:
-    """What a check found.
+    """The findings of a check.
 
     Args:
         checked: the file.
@@ -250,7 +250,7 @@ def _twice(attribute: Attribute, advice: str) -> str:
 
 
 def _misfit(attribute: Attribute, column: Column) -> str:
-    """Why no value of a column can be one of the attribute; '' if some can."""
+    """The reason that no value of a column can be one of the attribute; '' if some can."""
     holds = kind_of_type(column)
     name = f"`{attribute.name}` is of kind `{attribute.kind}`, and its column holds"
     if attribute.is_numeric and holds in ("date", "boolean"):

@@ -1,4 +1,4 @@
-"""`qserver-worker domain`: what its commands print, and a draft from names and types of columns.
+"""`qserver-worker domain`: its output, and a draft from names and types of columns.
 
 Nothing in it depends on a record, unless the owner asks to see values. Then they stand in
 comments, which attach does not read: a value becomes public only if the owner takes it over.
@@ -43,11 +43,11 @@ from worker.sources.address import Address, address_of
 from worker.sources.kinds import open_source
 from worker.sources.source import Column, check_columns, no_values_in_errors
 
-_MOST = 56  # leaves room for a number behind it
+_MOST = 56  # leaves room for a number after it
 
 
 def attribute_name(column: str, taken: Collection[str]) -> str:
-    """A name that needs no quotes anywhere, and is not taken: `Größe (cm)` becomes `Grosse_cm`."""
+    """A free name that needs no quotes anywhere: `Größe (cm)` becomes `Grosse_cm`."""
     plain = unicodedata.normalize("NFKD", column.replace("ß", "ss"))
     letters = "".join(c for c in plain if not unicodedata.combining(c))
     found = re.sub(r"[^A-Za-z0-9_]+", "_", letters).strip("_")[:_MOST]
@@ -62,7 +62,7 @@ def attribute_name(column: str, taken: Collection[str]) -> str:
 
 
 def domain_of_columns(document: Mapping[str, Any]) -> Domain:
-    """The domain of a document whose attributes are called as their columns.
+    """The domain of a document whose attributes have their columns' names.
 
     An attribute whose column cannot be its name is given one, and reads that column.
 
@@ -125,7 +125,7 @@ def draft(address: Address, *, folder: Path, shows_values: bool, out: Path | Non
 
 
 def check_command(file: Path, address: Address) -> str:
-    """The command that checks a draft against its source, as it is typed at a shell."""
+    """The command that checks a draft against its source, as typed at a shell."""
     return shlex.join(["qserver-worker", "domain", "check", str(file), *_words(address)])
 
 
@@ -153,7 +153,7 @@ def draft_text(
     source: str,
     file: str = "FILE",
 ) -> str:
-    """The text of a draft for these columns; `seen` is empty where values are not to be shown.
+    """The text of a draft for these columns; `seen` is empty if values must not be shown.
 
     Args:
         name: of the data.
@@ -183,7 +183,7 @@ def draft_text(
 
 
 def _why_not(column: Column, kind: Suggested) -> str:
-    """Why a column is left out of a draft, in lines of a comment; '' if it is not."""
+    """The reason to leave out a column of a draft, in lines of a comment; '' for none."""
     if column.is_twice:
         return "is there twice."
     if kind == "nested":
@@ -297,12 +297,12 @@ def _bins(low: float, high: float, *, is_whole: bool) -> tuple[str, str, str]:
 
 
 def _toml(value: object) -> str:
-    """JSON's text, which is TOML's too but for DEL."""
+    """JSON's text, which is also TOML's except for DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _plain(text: str) -> str:
-    """A text for a comment: one line, without signs that control."""
+    """A text for a comment: one line, without control characters."""
     return "".join(c if c.isprintable() else "?" for c in text)[:200]
 
 
@@ -414,7 +414,7 @@ def infer_domain_document(
 
 
 def _values(connection: duckdb.DuckDBPyConnection, column: pa.Array) -> list[str]:
-    """The distinct texts of a column, as they are coded; empty ones are no label."""
+    """The distinct texts of a column, as coded; empty ones are no label."""
     if not len(column):
         return []
     with no_values_in_errors("The source", lambda _: "holds bytes that are no UTF-8."):

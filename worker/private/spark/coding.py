@@ -111,7 +111,7 @@ class _Coding:
         return Snapshot(table, tally.n_kept, fingerprint, fingerprint, content, None, codes, who)
 
     def empty(self, path: str, say: Callable[[str], None]) -> None:
-        """Delete what a folder holds, as far as Spark can: it has no command for a folder.
+        """Delete a folder's content, as far as Spark can: it has no command for a folder.
 
         The owner is told where it cannot, since records may lie there with their persons.
         """
@@ -122,7 +122,7 @@ class _Coding:
             say(f"{path} could not be emptied: delete it, if it is there")
 
     def _stage(self) -> Tally:
-        """Code the source by one read of it; what became of its rows."""
+        """Code the source by one read; returns the fate of its rows."""
         column = "" if self._person is None else self._person.column
         with coder_of(self._domain, person_column=column) as coder:
             check_columns(self._source, coder.columns)
@@ -143,7 +143,7 @@ class _Coding:
             return self._session.read.schema(schema).parquet(self.staged).where(condition)
 
     def _kept(self, staged: Any, person: PersonRule) -> Any:
-        """What the rule for one person's records leaves; a person's are in one place for that."""
+        """The records that the rule for one person keeps; a person's are put together for that."""
         with no_values_in_errors(NAME, words):
             grouped = staged.drop("tally").repartition("person").sortWithinPartitions("person")
             step = keeping(self._domain.sizes, person, self._key)
@@ -163,7 +163,7 @@ class _Coding:
         return SortedCodes(self._session, path, self._domain.sizes)
 
     def _content(self, every: SortedCodes, n: int) -> Content:
-        """The digests as on one machine. There is no one file."""
+        """The digests as on one machine. No file is the one."""
         if not n:
             return Content()
         people = "" if self._person is None else people_digest(self._people(), self._key)

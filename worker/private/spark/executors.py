@@ -1,4 +1,4 @@
-"""What runs on Spark's machines: the same coding, keeping and counting as on one machine.
+"""The code that runs on Spark's machines: coding, keeping and counting as on one machine.
 
 Each function makes one that takes and gives Arrow batches. They need this product, of the same
 version, in the Python of Spark's machines.
@@ -118,7 +118,7 @@ def counting(partition: ProductPartition) -> OnBatches:
 
 
 def axes_of(asked: LinearQuery | ProductPartition) -> list[int]:
-    """The attributes whose codes a scan reads, public; one at least, so that records count."""
+    """The attributes whose codes a scan reads, public; at least one, so that records count."""
     if isinstance(asked, ProductPartition):
         found = {axis.axis for axis in asked.axes}
     else:
@@ -127,7 +127,7 @@ def axes_of(asked: LinearQuery | ProductPartition) -> list[int]:
 
 
 def _tables(batches: Iterable[pa.RecordBatch], sizes: Sequence[int]) -> Iterator[RecordTable]:
-    """The records of each batch; attributes that are not read have a code that takes no room."""
+    """The records of each batch; unread attributes have a code without room."""
     for batch in batches:
         unread = np.broadcast_to(np.zeros(1, dtype=np.uint8), (batch.num_rows,))
         codes: list[Any] = [unread] * len(sizes)
@@ -145,7 +145,7 @@ def _narrow(column: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def telling_version() -> OnBatches:
-    """One row with the version of this product on a machine of Spark's."""
+    """One row with this product's version on a machine of Spark's."""
 
     def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:

@@ -1,4 +1,4 @@
-"""Counts on codes that are on Spark: full scans there, exact integers to the worker alone.
+"""Counts on codes on Spark: full scans there, exact integers to the worker alone.
 
 The digests of the codes are read back in their order: those of one machine.
 """
@@ -28,7 +28,7 @@ from worker.sources.spark import NAME, close_session, one_row, open_session, row
 
 
 class SortedCodes:
-    """Codes that were written in sorted order, with the last attribute first.
+    """Codes written in sorted order, with the last attribute first.
 
     Args:
         session: of Spark.
@@ -41,7 +41,7 @@ class SortedCodes:
             self.frame = session.read.schema(schema_of(sizes)).parquet(path)
 
     def files(self) -> list[str]:
-        """The files, in the order in which they were written."""
+        """The files, in the order of their writing."""
         with no_values_in_errors(NAME, words):
             return sorted(self.frame.inputFiles(), key=lambda file: file.rpartition("/")[2])
 
@@ -67,7 +67,7 @@ class SortedCodes:
         return " ".join(str(value or 0) for value in one_row(frame))
 
     def n_records(self, check: str) -> int:
-        """The number of records that a check tells."""
+        """The number of records in a check."""
         return int(check.split()[0])
 
 
@@ -103,11 +103,11 @@ class SparkTable:
 
     @property
     def slot_s(self) -> float:
-        """Seconds that the count of one row or table is given; public."""
+        """Seconds for the count of one row or table; public."""
         return self._codes.place.slot_s
 
     def ready(self) -> None:
-        """Return if Spark runs a job now; call it before anything is charged.
+        """Return if Spark runs a job now; call it before any charge.
 
         Its time does not follow from the number of records: that of a look at the codes is rounded
         up to whole slots.
@@ -131,7 +131,7 @@ class SparkTable:
         self._lost_at = None
 
     def open(self) -> SortedCodes:
-        """The codes in a session, compared with what was attached.
+        """Open the codes in a session, and compare them with the attached ones.
 
         Raises:
             PrivateDataError: Spark cannot be reached, or the codes are not what was attached.
@@ -159,7 +159,7 @@ class SparkTable:
             close_session(session)
 
     def answer(self, query: LinearQuery) -> Fraction:
-        """The exact true answer of `query`, by one full scan of the codes that it is about.
+        """The exact true answer of `query`, by one full scan of its codes.
 
         Raises:
             MeasurementError: it is of another domain.
@@ -185,7 +185,7 @@ class SparkTable:
         return [int(n) for n in total]
 
     def frame(self, axes: Sequence[int], step: OnBatches, schema: str) -> Any:
-        """The scan of the codes of some attributes, of all records: it has no condition."""
+        """The scan of some attributes' codes, of all records: it has no condition."""
         names = [column_names(self._sizes)[axis] for axis in axes]
         frame = self.open().frame
         with no_values_in_errors(NAME, words):
@@ -196,17 +196,17 @@ class SparkTable:
         try:
             return within(WORKER.spark_job_s, lambda: rows_of(frame))
         except QServerError:
-            self.close()  # What is left of the session may be anything.
+            self.close()  # The rest of the session may be in any state.
             raise
 
 
 def rest_of_slot(taken_s: float, *, slot_s: float) -> float:
-    """Seconds until a whole number of slots is over, one at least."""
+    """Seconds until a whole number of slots has passed; at least one."""
     return max(1, math.ceil(taken_s / slot_s)) * slot_s - taken_s
 
 
 def check_machines(session: Any, *, most_s: float = WORKER.spark_ready_s) -> None:
-    """Return if a machine of Spark's runs a job, with this product as it is here.
+    """Return if a machine of Spark's runs a job with this version of the product.
 
     Args:
         most_s: seconds that it may take.

@@ -35,18 +35,18 @@ class Checkpoints:
     _writing: Thread | None = None
 
     def replica(self, meta: DatasetMeta) -> Replica:
-        """A new replica, from the worker's own checkpoint if there is one."""
+        """A new replica, from the worker's own checkpoint if any."""
         saved = found(self.own, meta, self.settings)
         return Replica(meta, self.settings, shown_only=False, saved=saved)
 
     def catch_up(self, replicas: Iterable[Replica]) -> None:
-        """Take the last release into the algebra, and write what is due."""
+        """Add the last release to the algebra, and write a due checkpoint."""
         for replica in replicas:
             replica.engine.catch_up()
             self._keep(replica)
 
     def wait(self) -> None:
-        """Wait until what is being written is written."""
+        """Wait for the running write."""
         if self._writing is not None:
             self._writing.join()
 
@@ -59,7 +59,7 @@ class Checkpoints:
         if self._writing is not None and self._writing.is_alive():
             return
         self._kept_at[meta.snapshot] = n_entries
-        # What is saved does not change any more, so the next job need not wait for the disk.
+        # The saved state does not change any more, so the next job need not wait for the disk.
         folders = (self.own, shared_folder(self.settings.state_dir))
         write = partial(self._write, replica.saved, meta, folders)
         self._writing = Thread(target=write, name="checkpoint")
@@ -70,5 +70,5 @@ class Checkpoints:
             for folder in folders:
                 kept(saved, folder, meta, self.settings)
         except Exception:
-            # A start takes longer without it, and nothing else depends on it.
+            # A start takes longer without it; nothing else depends on it.
             self.log.exception("the checkpoint of snapshot %s was not written", meta.snapshot)

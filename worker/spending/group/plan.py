@@ -1,4 +1,4 @@
-"""A group of jobs that are spent for together: what is planned for each, and how many fit.
+"""A group of jobs with a common spend: the plan of each, and how many fit.
 
 A crash before a group's answers are in the journal burns all its charges, so a group is bounded by
 number and price. Its draws share one slot, so it is bounded by that as well. All of it is public.
@@ -27,7 +27,7 @@ from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.ledger.population import PopulationLoss
 from qserver.records.state import State
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.queue import Taken
 from qserver.storage.standings import Stamp
 from worker.constants import WORKER
@@ -36,7 +36,7 @@ from worker.spending.trail import TrailEntries
 
 @dataclass(frozen=True)
 class OpenJob:
-    """A taken job that nothing was decided about yet."""
+    """A taken, undecided job."""
 
     taken: Taken
     request: Request
@@ -44,7 +44,7 @@ class OpenJob:
 
 @dataclass(frozen=True)
 class Failed:
-    """A job that ends with an error.
+    """The end of a job with an error.
 
     Args:
         refused: of a refusal on answers that are not drawn yet: what history gives instead is told
@@ -58,7 +58,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class FromHistory:
-    """A job that history answers, once the spends before it are published.
+    """A job that history answers once the spends before it are published.
 
     Args:
         found: the answer; None where spends before it may change it.
@@ -73,7 +73,7 @@ class FromHistory:
 
 @dataclass(frozen=True)
 class Spend:
-    """A job that is to be charged, drawn and published.
+    """A job to charge, draw and publish.
 
     Args:
         entries: its lines in the trail of charges.
@@ -95,7 +95,7 @@ class Spend:
 
     @property
     def request(self) -> Request:
-        """What was asked."""
+        """The request behind it."""
         return self.reservation.request
 
 
@@ -104,19 +104,19 @@ Decided = Failed | FromHistory | Spend
 
 @dataclass(frozen=True)
 class SpendGroup:
-    """Decided jobs in the order taken, and those that are left for the next group."""
+    """Decided jobs in the order taken, and jobs left for the next group."""
 
     planned: tuple[Decided, ...]
     left: tuple[Taken, ...] = ()
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """The jobs that are charged, in the order of their draws."""
+        """The charged jobs, in the order of their draws."""
         return tuple(one for one in self.planned if isinstance(one, Spend))
 
 
 def has_room(spends: Sequence[Spend], new: Reservation, n_slots: Fraction) -> bool:
-    """Whether a group with these spends may have one more; the first always fits.
+    """Whether a group with these spends has room for one more; the first always fits.
 
     Args:
         new: its reservation.
@@ -135,7 +135,7 @@ def has_room(spends: Sequence[Spend], new: Reservation, n_slots: Fraction) -> bo
 
 @dataclass
 class PlanInHand:
-    """The last plan of each snapshot, and the state that it was found on.
+    """The last plan of each snapshot, and its state.
 
     Args:
         folder: of plans on disk, sealed by the worker's own key; None keeps none there.
@@ -146,11 +146,11 @@ class PlanInHand:
     folder: CheckpointFolder | None = None
     log: logging.Logger = field(default_factory=lambda: logging.getLogger(__name__))
     clock: Callable[[], float] = time.monotonic
-    # By snapshot: a digest of what it was found for, and the plan; None where there is none.
+    # By snapshot: a digest of the plan's inputs, and the plan; None without one.
     _kept: dict[str, tuple[str, Reservation] | None] = field(default_factory=dict)
 
     def found(self, job: str, request: Request, replica: Replica) -> Reservation | None:
-        """The plan of this request on this very state, for this job, if it is in hand."""
+        """The plan of this request on this state, for this job, if in hand."""
         if not replica.is_chained:
             return None
         snapshot = replica.meta.snapshot
@@ -162,7 +162,7 @@ class PlanInHand:
         return replace(kept[1], job=job)
 
     def keep(self, plan: Reservation, replica: Replica, *, took_s: float) -> None:
-        """Keep a plan that was just found, in place of the last one of its snapshot."""
+        """Keep a new plan in place of the last one of its snapshot."""
         if not replica.is_chained:
             return
         place = _place(plan.request, replica)
@@ -177,7 +177,7 @@ class PlanInHand:
             self.log.warning("a plan was not written: a worker that dies now plans anew")
 
     def _read(self, replica: Replica) -> tuple[str, Reservation] | None:
-        """What an earlier worker left on disk."""
+        """The plan that an earlier worker left on disk."""
         try:
             state = None if self.folder is None else self.folder.load(replica.meta.snapshot)
             if state is None or state.head["of"] != facts_of(replica.meta, self.settings):
@@ -189,7 +189,7 @@ class PlanInHand:
 
 
 def _place(request: Request, replica: Replica) -> str:
-    """A digest of all that a plan follows from, besides code and facts."""
+    """A digest of all inputs of a plan besides code and facts."""
     cursor, present = replica.position
     found = (cursor, replace(present, loss=PopulationLoss({})), request.to_json())
     return hashlib.sha256(repr(found).encode()).hexdigest()

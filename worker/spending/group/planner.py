@@ -27,7 +27,7 @@ from qserver.errors import (
 from qserver.planning.planner import Plan
 from qserver.query.question import ModelAsked
 from qserver.storage.charging import Lease
-from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.queued_requests import Request, Reservation
 from qserver.storage.spend import SpendingStore
 from worker.private.present_content import GrowingTable
 from worker.private.record_tables import RemoteTables, Tables
@@ -55,7 +55,7 @@ from worker.spending.two_stages import SampledTables, first_tables
 
 @dataclass(frozen=True)
 class PlanningNeeds:
-    """What planning needs of the worker.
+    """The needs of planning from the worker.
 
     Args:
         in_hand: outlives a connection to the store.
@@ -72,7 +72,7 @@ class PlanningNeeds:
     in_hand: PlanInHand
 
     def forget(self, population: str) -> None:
-        """Drop what followed charges that were not made as planned."""
+        """Forget the effects of charges that were not made."""
         self.replicas.forget(population)
         self.trails.forget(population)
 
@@ -126,7 +126,7 @@ class GroupPlanner:
         )
 
     def _plan(self, job: OpenJob) -> Decided | None:
-        """What becomes of one job; None if it is a spend that does not fit any more."""
+        """The decision on one job; None for a spend that no longer fits."""
         try:
             with while_held(self._needs.writer, self._lease, BooksError, StoreBehindError):
                 found = self._decided(job)
@@ -169,7 +169,7 @@ class GroupPlanner:
         return self._tried(job, replica, plan)
 
     def _tried(self, job: OpenJob, replica: Replica, reservation: Reservation) -> _Tried | None:
-        """The spend of a plan, checked and rehearsed; None if the group has no room for it."""
+        """The spend of a plan, checked and rehearsed; None if the group has no room."""
         table = self._needs.tables.get(job.request.snapshot)
         is_sampled = reservation.sampled is not None
         if table is None or (is_sampled and not isinstance(table, SampledTables)):
@@ -179,7 +179,7 @@ class GroupPlanner:
         counted = [r.row for r in reservation.rows]
         counted += [t.partition.inside for t in reservation.tables]
         if isinstance(table, GrowingTable) and not all(map(table.holds, counted)):
-            # A question that was not clipped to the sealed periods would be answered falsely.
+            # A question not clipped to the sealed periods would be answered falsely.
             raise MeasurementError
         check_law(reservation.planned, replica.meta.law)
         Live(replica.measurements).check(reservation.planned)
@@ -208,7 +208,7 @@ class GroupPlanner:
         return _Tried(spend, rehearsed)
 
     def _rehearsed(self, reservation: Reservation, replica: Replica) -> Rehearsed:
-        """The plan's rehearsal; by public facts alone, before it is charged.
+        """The plan's rehearsal, from public facts alone, before its charge.
 
         Raises:
             UnanswerableError: it gives no answer.
@@ -241,7 +241,7 @@ class GroupPlanner:
 
 
 def _within(plan: Plan, replica: Replica, request: Request, left_nano: int) -> Plan:
-    """The plan if what may be charged pays it, else that of the question alone.
+    """The plan if the bound on the charge pays it, else the question's own plan.
 
     Of what refines an answer the question is written down.
 
@@ -260,7 +260,7 @@ def _within(plan: Plan, replica: Replica, request: Request, left_nano: int) -> P
 
 @dataclass(frozen=True)
 class _Tried:
-    """A spend that was tried, and what came of it."""
+    """A tried spend and its outcome."""
 
     spend: Spend
     rehearsed: Rehearsed

@@ -25,7 +25,7 @@ from qserver.errors import (
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging import Lease
 from qserver.storage.encoding.digests import ADVICE
-from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
@@ -43,7 +43,7 @@ class Replicas:
         self._found: dict[str, Replica] = {}
 
     def get(self, request: Request) -> Replica:
-        """The replica of a request's snapshot, perhaps not read yet.
+        """The replica of a request's snapshot, perhaps not yet read.
 
         Raises:
             NotFoundError, SnapshotReplacedError: the dataset was detached, or has another snapshot.
@@ -60,7 +60,7 @@ class Replicas:
         return found
 
     def refreshed(self, request: Request) -> Replica:
-        """The replica as of now; otherwise as `get`."""
+        """The present replica; otherwise as `get`."""
         replica = self.get(request)
         try:
             replica.refresh(self._reader)
@@ -72,7 +72,7 @@ class Replicas:
         return replica
 
     def of_group(self, requests: Iterable[Request]) -> dict[str, Replica | QServerError]:
-        """Per snapshot that is asked about its replica as of now, or why there is none.
+        """The present replica of each snapshot asked about, or the reason for none.
 
         Raises:
             StaleVersionError: the ledger changed while it was read.
@@ -98,7 +98,7 @@ class Replicas:
         return list(self._found.values())
 
     def forget(self, population: str) -> None:
-        """Read the population's snapshots anew: they followed charges that were not made."""
+        """Read the population's snapshots again: they followed charges that were not made."""
         self._found = {k: r for k, r in self._found.items() if r.meta.population != population}
 
 

@@ -29,7 +29,7 @@ from qserver.records.charge import NANO, charge_from_json, charge_json
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.charging import Charging, Lease, Publishing, PublishOutcome
 from qserver.storage.encoding.jobs import answer_from_json, answer_json, measurement_json
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from qserver.storage.queue import Outcome
 from qserver.storage.spend import SpendingStore
 from worker.journal.journal import Journal
@@ -47,7 +47,7 @@ from worker.journal.sections import (
 from worker.noise.randomness import Entropy
 from worker.private.record_tables import RemoteTables, Tables
 from worker.spending.answers_in_force import Live, Origin
-from worker.spending.group.answers import next_request
+from worker.spending.group.job_ends import next_request
 from worker.spending.group.plan import Spend
 from worker.spending.group.replicas import Replicas
 from worker.spending.measure import check_law, draw_all, in_turn
@@ -102,7 +102,7 @@ class Spends:
         if self._settings.replicas:
             # Without its replicas the store could not keep the charges: they would be burnt.
             self._writer.await_durable(own_writes=False)
-        check_witness(journal)  # One that is away, or says no, must not waste a charge.
+        check_witness(journal)  # A witness that is away, or refuses, must not waste a charge.
         charging = [Charging(one.reservation, one.entries.texts) for one in spends]
         self._writer.reserve(lease, charging, ledger_version=spends[0].ledger_version)
         self._writer.await_durable()
@@ -110,7 +110,7 @@ class Spends:
         self._attest(lease)
 
     def draw(self, spends: Sequence[Spend]) -> list[Drawn]:
-        """The released answers in the order of the plans, up to the first draw that fails.
+        """The released answers in the order of the plans, up to the first failed draw.
 
         Later plans build on the ids and weights of earlier ones, so nothing is drawn after a
         failure. All together they take a whole number of slots, also when one fails. Truth, noise
@@ -134,7 +134,7 @@ class Spends:
         return drawn
 
     def go_on(self, lease: Lease, spend: Spend, first: Drawn) -> list[Drawn]:
-        """The answers of both purchases of a spend, in a slot of its own for the second; or none.
+        """The answers of both purchases of a spend, in its own slot for the second; or none.
 
         What the first answers decide is in the journal before anything is drawn for it.
         """
@@ -168,11 +168,11 @@ class Spends:
         return [first.going_on(tables, indices)]
 
     def release(self, lease: Lease, drawn: Sequence[Drawn]) -> bool:
-        """Write the released answers down; False if a reservation was burnt meanwhile."""
+        """Write the released answers; False if a reservation was burnt meanwhile."""
         return write_released(self._journals[lease.population], drawn)
 
     def publish(self, lease: Lease, drawn: Sequence[Drawn]) -> list[PublishOutcome]:
-        """Publish what the journal has, in order; durable when this returns. Idempotent by job.
+        """Publish the journal's answers in order; durable when this returns. Idempotent by job.
 
         Returns:
             What became of each, up to the first that was burnt.
@@ -185,7 +185,7 @@ class Spends:
         ]
         with while_held(self._writer, lease, StoreCorruptError):
             outcomes = self._writer.publish(lease, publishings)
-        # A repeated publish wrote nothing itself, so it must wait for the writes of others.
+        # A repeated publish wrote nothing itself, so it must wait for others' writes.
         self._writer.await_durable(own_writes=set(outcomes) == {"published"})
         return outcomes
 
@@ -231,7 +231,7 @@ class Spends:
         self._wait_until(slot_end_s(begun, now, slot_s=slot_s))
 
     def _attest(self, lease: Lease) -> None:
-        """Let the witness see what the journal has; JournalError if it refuses."""
+        """Show the witness the journal; JournalError if it refuses."""
         if not attest(self._journals[lease.population]):
             self._log.warning("the witness is away; it is wished for only, so work goes on")
 
@@ -244,7 +244,7 @@ def _charged(spend: Spend) -> Charged:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What came of a spend on placeholders.
+    """The outcome of a spend on placeholders.
 
     Args:
         outcome: of the job.
@@ -257,7 +257,7 @@ class Rehearsed:
 
 
 def rehearse(reservation: Reservation, replica: Replica) -> Rehearsed:
-    """The outcome of a job if placeholders were drawn; `replica` stays as it is.
+    """The outcome of a job if placeholders were drawn; `replica` stays unchanged.
 
     Args:
         reservation: not made yet, of a plan on the replica's present state.
@@ -265,7 +265,7 @@ def rehearse(reservation: Reservation, replica: Replica) -> Rehearsed:
     Raises:
         Exception: any fault that would come up after the charge.
     """
-    # A worker that takes over reads all of this back.
+    # A worker that takes over reads all of this again.
     reservation = Reservation.from_json(reservation.to_json())
     _check_charges(reservation, replica)
     drawn = _made_up(reservation, replica)
@@ -285,7 +285,7 @@ def rehearse(reservation: Reservation, replica: Replica) -> Rehearsed:
 
 
 def _check_charges(reservation: Reservation, replica: Replica) -> None:
-    """Read the ledger's lines back, as every reader will."""
+    """Read the ledger's lines again, as every reader will."""
     snapshot, sizes = replica.meta.snapshot, replica.meta.domain.sizes
     for charge in charges_of(reservation):
         text = charge_json(charge, snapshot=snapshot, at=0)
@@ -294,7 +294,7 @@ def _check_charges(reservation: Reservation, replica: Replica) -> None:
 
 
 def _made_up(reservation: Reservation, replica: Replica) -> Drawn:
-    """The draw with placeholders; in a plan of two stages or purchases, of both."""
+    """The draw with placeholders; for two stages or purchases, of both."""
     source, live = Placeholders(), Live(replica.measurements)
     if reservation.sampled is not None:
         reservation = _decided(reservation, replica.meta.domain)
@@ -315,7 +315,7 @@ def _decided(reservation: Reservation, domain: Domain) -> Reservation:
 
 @dataclass(frozen=True)
 class Placeholders:
-    """Answers one noise scale away from zero, or from the answer that they continue from."""
+    """Answers one noise scale from zero, or from the answers that they continue."""
 
     def of_row(self, row: PlannedRow, origin: Origin | None) -> int:
         """A row's placeholder.

@@ -1,4 +1,4 @@
-"""What a kind of model must have: how it presents itself, is weighed, learnt, asked and sampled."""
+"""The interface of a kind of model: its face, its tables, learning, asking and sampling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIGN = ">"
 
 @dataclass(frozen=True)
 class FormText:
-    """The text that says in a form what is to be learnt.
+    """The text of a form that specifies a model.
 
     Args:
         name: of the input.
@@ -47,7 +47,7 @@ class FormText:
 
 @dataclass(frozen=True)
 class KindFace:
-    """What people see of a kind.
+    """The words that people see of a kind.
 
     Args:
         name: of one model of the kind.
@@ -70,7 +70,7 @@ class KindFace:
 
 
 def shortened(names: Sequence[str], most: int) -> str:
-    """The first few names, and how many more there are."""
+    """The first few names, and the number of others."""
     more = len(names) - most
     text = ", ".join(names[:most])
     return f"{text} and {more:,} more" if more > 0 else text
@@ -187,7 +187,7 @@ class MergingKind(Protocol):
     def first(
         self, specification: str, domain: Domain, *, epsilon: float
     ) -> tuple[WantedTable, ...]:
-        """The tables of a first purchase, part of `epsilon`; empty where all are bought at once."""
+        """The tables of a first purchase, part of `epsilon`; empty if all are bought at once."""
 
     def second(
         self,
@@ -208,7 +208,7 @@ class MergingKind(Protocol):
 
 @dataclass(frozen=True)
 class WantedTable:
-    """A marginal to be measured.
+    """A marginal to measure.
 
     Args:
         axes: its attributes' positions in the domain, ascending.
@@ -239,7 +239,7 @@ class Model(Protocol):
         """
 
     def count(self, query: LinearQuery) -> float:
-        """What the model expects a linear query to be, in the query's units.
+        """The model's expectation of a linear query, in the query's units.
 
         Raises:
             InputError: the query is about attributes that the model lacks.
@@ -263,7 +263,7 @@ class ModelKind(Protocol):
 
     @property
     def face(self) -> KindFace:
-        """How it presents itself in requests, in forms and in words."""
+        """The words of the kind in requests, forms and prose."""
 
     def read(self, document: Document, domain: Domain) -> str:
         """The specification as JSON text, from the analyst's document.
@@ -293,7 +293,7 @@ class ModelKind(Protocol):
     def used(
         self, specification: str, domain: Domain, measurements: Sequence[AnyMeasurement]
     ) -> tuple[int, ...]:
-        """Ids of the measurements that the model is made from.
+        """Ids of the measurements behind the model.
 
         Raises:
             InputError: they do not suffice for a model.
@@ -429,7 +429,7 @@ class WeighedKind(Protocol):
 
 @runtime_checkable
 class ForetellingKind(Protocol):
-    """A kind that tells the error of what is wanted beforehand; pure and without state."""
+    """A kind that foretells the error of wanted marginals; pure and without state."""
 
     def foretold(
         self,

@@ -14,7 +14,7 @@ from qserver.records.history import AnyMeasurement, GaussianTable, TableMeasurem
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """A released table that tells apart every value of its attributes.
+    """A released table that distinguishes every value of its attributes.
 
     Args:
         ids: of the measurements that it is made of.
@@ -39,7 +39,7 @@ def marginal_partition(sizes: Sequence[int], axes: Sequence[int]) -> ProductPart
 
 
 def weighed(measurements: Sequence[AnyMeasurement]) -> list[AnyMeasurement]:
-    """The measurements, those of the same cells with Gaussian noise as one, by the first's id."""
+    """The measurements, those of equal cells with Gaussian noise combined, by the first's id."""
     found = dict[object, AnyMeasurement]()
     for one in measurements:
         if not isinstance(one, GaussianTable):

@@ -174,7 +174,7 @@ class MarginalsKind:
     def first(
         self, specification: str, domain: Domain, *, epsilon: float
     ) -> tuple[WantedTable, ...]:
-        """One-way tables of wide attributes, where values are to be merged; see MergingKind."""
+        """One-way tables of wide attributes whose values are to be merged; see MergingKind."""
         plain = json.loads(specification)
         if plain["selection"] != "merged":
             return ()
@@ -190,7 +190,7 @@ class MarginalsKind:
         epsilon: float,
         law: NoiseLaw = LAPLACE,
     ) -> tuple[MergedTable, ...]:
-        """The tables on merged values that tell the wanted marginals best; see MergingKind."""
+        """The tables on merged values that determine the wanted marginals best; see MergingKind."""
         scopes = read_scopes(json.loads(specification)["marginals"], domain)
         single = {m.axes[0]: m.values for m in marginals(measurements) if len(m.axes) == 1}
         classes, prices = merged(
@@ -245,10 +245,10 @@ class MarginalsKind:
         *,
         bought: Sequence[Scope],
     ) -> ModelWork:
-        """What measuring and making the model takes; see WeighedKind."""
+        """The effort to measure and make the model; see WeighedKind."""
         plain = json.loads(specification)
         if plain["selection"] == "merged":
-            # What it buys in the end is not known yet, and is smaller.
+            # The tables to buy are not known yet; they are smaller.
             bought = [*bought, *read_scopes(plain["marginals"], domain)]
         tables = [m for m in measurements if isinstance(m, TableMeasurement)]
         held = [tuple(p.axis for p in m.partition.axes) for m in tables]
@@ -266,7 +266,7 @@ class MarginalsKind:
         domain: Domain,  # noqa: ARG002
         measurements: Sequence[AnyMeasurement],
     ) -> tuple[int, ...]:
-        """Ids of all tables and rows that take part."""
+        """Ids of all tables and rows behind the model."""
         return _reduced(json.loads(specification), measurements).ids
 
     def build(
@@ -394,7 +394,7 @@ class LearntMarginals:
         return tuple(self._domain.names[a] for a in self.reduced.axes)
 
     def records(self, n: int, generator: np.random.Generator) -> Iterator[tuple[str, ...]]:
-        """Synthetic records, drawn in large batches, in which they fit the model's tables best."""
+        """Synthetic records, drawn in large batches, which fit the model's tables best."""
         if self._records_from is None:
             self._records_from = record_source(self.estimate)
         names = [
@@ -462,7 +462,7 @@ class LearntMarginals:
         }
 
     def _merged(self, axes: Sequence[int]) -> dict[str, list[list[str]]]:
-        """By attribute the lists of values that no table tells apart, beside their own shares."""
+        """By attribute the lists of values that no table distinguishes, beside their own shares."""
         found = {}
         for axis in axes:
             classes = self.reduced.classes[self._placed(axis)]
@@ -484,7 +484,7 @@ class LearntMarginals:
 
 
 def _reduced(plain: Mapping[str, Any], measurements: Sequence[AnyMeasurement]) -> ReducedHistory:
-    """What a model of this specification is made from."""
+    """The reduced history of a model of this specification."""
     return reduced_history(measurements, keeps_classes=plain.get("selection") == "merged")
 
 
@@ -507,7 +507,7 @@ def _choice(document: Document, field: str, choices: Sequence[str]) -> str:
 
 
 def _values(given: object, domain: Domain) -> dict[int, int]:
-    """The position of the value of each attribute that is named."""
+    """The position of the value of each named attribute."""
     if not isinstance(given, Mapping):
         raise InputError("given", "be an object of a label per attribute")
     found = {}
@@ -538,7 +538,7 @@ def _carried(earlier: LearntMarginals, reduced: ReducedHistory) -> Warm | None:
 
 
 def _members(each: Sequence[Any], classes: IndexArray) -> list[list[Any]]:
-    """What each value has, in a list for each class."""
+    """The members of each class."""
     found: list[list[Any]] = [[] for _ in range(int(np.max(classes)) + 1)]
     for one, c in zip(each, classes, strict=True):
         found[int(c)].append(one)

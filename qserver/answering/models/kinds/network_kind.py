@@ -101,11 +101,11 @@ def _own_variance(
 def _summed(table: NoisyTable, scope: Scope, structure: Structure) -> NoisyTable:
     gone = tuple(k for k, i in enumerate(table.scope) if i not in scope)
     summed = n_cells([table.scope[k] for k in gone], structure.sizes)
-    # Sums of independent noise: exact in variance, which is all that is read of it.
+    # Sums of independent noise: exact in variance, and only the variance is read.
     return NoisyTable(scope, table.scale * summed**0.5, table.values.sum(axis=gone))
 
 
-# All tables of the sample have one price, and nothing that follows depends on which.
+# All tables of the sample have one price, and nothing later depends on which one.
 _EVEN = StageOneBudget(epsilon=1.0, nominal=1.0, rate=SAMPLING_RATE)
 
 
@@ -169,7 +169,7 @@ def _axes(scope: Scope, axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _real(scope: Scope, structure: Structure, axes: Sequence[int]) -> tuple[int, ...]:
-    """Attributes that tell something apart."""
+    """Attributes with more than one value."""
     return tuple(sorted(axes[i] for i in scope if structure.sizes[i] > 1))
 
 
@@ -421,7 +421,7 @@ def _version(plan: _Plan) -> Version | None:
 
 
 def check_learnable(structure: Structure) -> None:
-    """Return if a network of this structure may be learnt; NetworkError where it is too large."""
+    """Return if a network of this structure may be learnt; NetworkError if too large."""
     n_cells = [prod(structure.family_shape(i)) for i in range(len(structure.names))]
     for name, parents, cells in zip(structure.names, structure.parents, n_cells, strict=True):
         if cells > MAX_TABLE_CELLS:
@@ -441,7 +441,7 @@ def _tables(plan: _Plan, released: Sequence[Marginal]) -> list[_Known]:
 
 
 def _known(marginal: Marginal, place: Mapping[int, int]) -> _Known:
-    """The marginal, summed over attributes that are no variables, and its variance."""
+    """The marginal, summed over attributes outside the network, and its variance."""
     gone = tuple(k for k, axis in enumerate(marginal.axes) if axis not in place)
     summed = prod(marginal.values.shape[k] for k in gone)
     kept = [place[axis] for axis in marginal.axes if axis in place]
@@ -462,7 +462,7 @@ def _check_held(structure: Structure, tables: Sequence[_Known]) -> None:
 
 
 def _from_own_tables(plan: _Plan, tables: Sequence[NoisyTable]) -> Network:
-    """Per family its own least noisy table: how all allocations but `best` estimate."""
+    """Per family its own least noisy table: the estimate of all allocations but `best`."""
     structure = plan.structure
     if plan.allocation == "rows":
         by_noise = sorted(tables, key=lambda t: t.scale)

@@ -1,4 +1,4 @@
-"""Values that are merged: those too rare to be told apart beside the noise, by one-way tables.
+"""Merged values: those too rare to distinguish beside the noise, by one-way tables.
 
 The one-way tables of wide attributes are bought first. Their released counts, never the data, say
 which values become one class; the wanted marginals are bought on classes, which are fewer, so that
@@ -40,7 +40,7 @@ _PASSES = 4
 
 
 def wide(sizes: Sequence[int], wanted: Sequence[Scope]) -> list[int]:
-    """The attributes of wanted marginals whose values may be merged."""
+    """The wide attributes of wanted marginals, whose values may be merged."""
     return sorted({a for scope in wanted for a in scope if sizes[a] >= _WIDE})
 
 
@@ -92,7 +92,7 @@ def _sizes(sizes: Sequence[int], classes: Mapping[int, IndexArray]) -> list[int]
 
 
 def _coarser(known: Prices, sizes: Sequence[int], now: Sequence[int], law: NoiseLaw) -> Prices:
-    """Charges of tables with the noise of a class that is added up from cells of the known ones."""
+    """Charges of tables with the noise of a class that adds up cells of the known ones."""
     root = 0.5 * law.power
     return {s: price * prod(now[a] / sizes[a] for a in s) ** root for s, price in known.items()}
 
@@ -118,7 +118,7 @@ def _classes(counts: FloatArray, least: float) -> IndexArray:
 
 
 def _runs(counts: FloatArray, least: float) -> IndexArray:
-    """A class for each run of values that together are no longer rare.
+    """A class for each run of values that is no longer rare.
 
     Where all are rare there are two, of which the second begins with the most frequent value.
     """
@@ -128,13 +128,13 @@ def _runs(counts: FloatArray, least: float) -> IndexArray:
         if total >= least:
             now, total = now + 1, 0.0
     if now > 1:
-        return np.minimum(found, now - 1)  # A rare last run joins the one before.
+        return np.minimum(found, now - 1)  # A rare last run joins the previous one.
     ends = np.arange(len(counts)) >= max(1, int(counts.argmax()))
     return np.asarray(ends, dtype=np.intp)
 
 
 def shares(counts: FloatArray, classes: IndexArray, scale: float) -> FloatArray:
-    """The part of each value in its class, by released counts, none below 0; shape of `counts`.
+    """The part of each value in its class, by released counts, cut at 0; shape of `counts`.
 
     Counts of a class are drawn to their mean by as much of their spread as is noise.
 

@@ -95,13 +95,13 @@ def reduced_history(
 
 
 def _is_single(table: TableMeasurement) -> bool:
-    """Whether it counts every value of one attribute."""
+    """Whether a table counts every value of one attribute."""
     parts = table.partition
     return len(parts.axes) == 1 and parts.n_cells == parts.sizes[parts.axes[0].axis]
 
 
 class _Taken:
-    """The measurements that take part, and the classes of their attributes' values.
+    """The measurements in use, and the classes of their attributes' values.
 
     Attributes:
         scopes: cells of each table of the model.

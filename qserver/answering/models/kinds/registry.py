@@ -1,4 +1,4 @@
-"""The kinds of model that the server knows, by name."""
+"""The kinds of model by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS: Mapping[str, ModelKind] = MappingProxyType(
 
 
 def kind_of(name: str) -> ModelKind:
-    """The kind of this name; InputError where there is none."""
+    """The kind of this name; InputError for an unknown one."""
     found = KINDS.get(name)
     if found is None:
         raise InputError("kind", "be one of " + ", ".join(f"`{k}`" for k in KINDS), name)

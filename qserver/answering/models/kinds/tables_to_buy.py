@@ -1,4 +1,4 @@
-"""Which tables to buy for wanted marginals: by the expected error of these, and no data."""
+"""Which tables to buy for wanted marginals: by their expected error, without data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RECORDS = 10_000
 
 
 def n_records(measurements: Sequence[AnyMeasurement]) -> float:
-    """The number of records by the release that tells it best, else `RECORDS`."""
+    """The number of records by the most exact release, else `RECORDS`."""
     told = [(error, m) for m in measurements if (error := _error_of_total(m)) is not None]
     if not told:
         return float(RECORDS)
@@ -114,7 +114,7 @@ def _with_pairs(
     known: Prices,
     law: NoiseLaw,
 ) -> Prices:
-    """These tables of wide marginals, most of the price for pairs if they tell pairs badly."""
+    """These tables of wide marginals, most of the price for pairs if they determine pairs badly."""
     wide, best = (
         expected_errors(sizes, pairs, raised(known, bought), missed=0.0, law=law)
         for bought in (prices, of_pairs)
@@ -128,12 +128,12 @@ def _with_pairs(
 
 
 def raised(known: Prices, rises: Prices) -> Prices:
-    """The prices of all tables afterwards."""
+    """The prices of all tables after the purchase."""
     return {s: known.get(s, 0.0) + rises.get(s, 0.0) for s in (*known, *rises)}
 
 
 def candidates(sizes: Sequence[int], scopes: Sequence[Scope]) -> list[Scope]:
-    """The wanted marginals, and small unions of two that overlap: one table may serve both."""
+    """The wanted marginals, and small unions of overlapping two: one table may serve both."""
     held = np.zeros((len(scopes), len(sizes)))
     for i, scope in enumerate(scopes):
         held[i, list(scope)] = 1.0

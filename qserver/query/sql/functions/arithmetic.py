@@ -43,7 +43,7 @@ class Moved(FunctionOfSums):
 
     @property
     def smooth(self) -> Smooth | None:
-        """That of the function, moved."""
+        """The smooth form of the function, moved."""
         found = self.of.smooth
         if found is None:
             return None
@@ -55,7 +55,7 @@ class Moved(FunctionOfSums):
 
     @property
     def order(self) -> Order | None:
-        """Those of the function, moved."""
+        """The order of the function, moved."""
         found = self.of.order
         if found is None:
             return None
@@ -99,7 +99,7 @@ class Total(FunctionOfSums):
 
     @property
     def stated_half_width(self) -> Fraction:
-        """The sum of both; for counts that of one."""
+        """The sum of both; for counts the half-width of one."""
         both = self.first.stated_half_width, self.second.stated_half_width
         return sum(both, Fraction(0)) if self.has_steps else max(both)
 

@@ -55,7 +55,7 @@ class Passing(FunctionOfSums):
 
     @property
     def stated_half_width(self) -> Fraction:
-        """A twentieth of the groups; without steps that of a count."""
+        """A twentieth of the groups; without steps a count's half-width."""
         if not self.has_steps:
             return STATED_COUNT
         return max(self.n_groups * _STATED_SHARE, Fraction(1, 2))

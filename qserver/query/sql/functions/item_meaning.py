@@ -114,7 +114,7 @@ class Several:
         return self._moved(factor, Fraction(0))
 
     def moved(self, by: Fraction) -> Several:
-        """It plus a number."""
+        """The number plus a constant."""
         return self._moved(Fraction(1), by)
 
     def _moved(self, factor: Fraction, by: Fraction) -> Several:

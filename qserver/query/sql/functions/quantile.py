@@ -45,7 +45,7 @@ class Quantile(FunctionOfSums):
 
     @property
     def stated_half_width(self) -> Fraction:
-        """A twentieth of the public range; of an extreme that of a count."""
+        """A twentieth of the public range; for an extreme a count's half-width."""
         if self.of.is_extreme:
             return STATED_COUNT
         return (self.of.bins.highs[-1] - self.of.bins.lows[0]) * _STATED_SHARE or Fraction(1)
@@ -100,7 +100,7 @@ class ByThresholds(FunctionOfSums):
 
     @property
     def stated_half_width(self) -> Fraction:
-        """A twentieth of the public range; of an extreme that of a count."""
+        """A twentieth of the public range; for an extreme a count's half-width."""
         if not self.has_steps:
             return STATED_COUNT
         return (self.highs[-1] - self.lows[0]) * _STATED_SHARE or Fraction(1)

@@ -37,7 +37,7 @@ class Bins:
 
     @classmethod
     def of(cls, attribute: Attribute, axis: int) -> Bins:
-        """Those of a numeric attribute."""
+        """The bins of a numeric attribute."""
         # The last whole number of a bin is one below its end.
         gap = Fraction(int(attribute.kind == "integer"))
         lows, ends = zip(*pairwise(attribute.edges), strict=True)

@@ -30,7 +30,7 @@ _OF_ROWS: dict[type[exp.Expr], str] = {
 
 
 def number_of(value: Value) -> exp.Expr:
-    """The text of a number; of a public value that of the number which it is."""
+    """The text of a number; for a public value, of the number that it is."""
     if value.is_number:
         return value.node
     text = exp.Cast(this=value.node, to=exp.DataType.build("VARCHAR"))

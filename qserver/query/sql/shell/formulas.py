@@ -21,7 +21,7 @@ from qserver.query.sql.functions.item_meaning import Item, Linear, Quotient, Sev
 from qserver.query.sql.shaping.units_of_measure import PURE, Unit
 from qserver.query.sql.shell.functions import FUNCTIONS, applied, has_kinks
 from qserver.query.sql.shell.record_groups import Core
-from qserver.query.sql.statistics.smooth import of_sums
+from qserver.query.sql.statistics.smooth_functions import of_sums
 from qserver.query.sql.text import SqlText
 
 _NOTHING = Linear(())

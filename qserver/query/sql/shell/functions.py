@@ -24,7 +24,7 @@ from qserver.query.sql.functions.function_of_sums import (
     Smooth,
 )
 from qserver.query.sql.functions.item_meaning import Item, Linear, Quotient, Several
-from qserver.query.sql.statistics.smooth import of_sums
+from qserver.query.sql.statistics.smooth_functions import of_sums
 
 FloatArray = NDArray[np.float64]
 Range = tuple[float, float]

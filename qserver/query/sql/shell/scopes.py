@@ -292,7 +292,7 @@ class Scope(ABC):
         return int(digits)
 
     def _case(self, node: exp.Case | exp.If) -> Value:
-        """A choice of numbers, or of public values, by what is public."""
+        """A choice of numbers, or of public values, by public facts."""
         ifs = node.args["ifs"] if isinstance(node, exp.Case) else [node]
         key = "default" if isinstance(node, exp.Case) else "false"
         subject, default = node.this if isinstance(node, exp.Case) else None, node.args.get(key)

@@ -491,7 +491,7 @@ class Shell:
 
 
 def _merged(join: exp.Join, table: tuple[str, Relation]) -> tuple[str, Relation]:
-    """A joined table whose USING columns are those of earlier tables."""
+    """A joined table that shares its USING columns with earlier tables."""
     names = {name.name.lower() for name in join.args.get("using") or ()}
     alias, relation = table
     columns = tuple(replace(c, is_merged=c.name.lower() in names) for c in relation.columns)
@@ -499,7 +499,7 @@ def _merged(join: exp.Join, table: tuple[str, Relation]) -> tuple[str, Relation]
 
 
 def _name_of(item: Item, scope: Scope) -> str:
-    """A column's name; that of another table's column is kept."""
+    """A column's name; another table's column keeps its own."""
     node = item.node
     if item.alias or not isinstance(node, exp.Column):
         return item.name

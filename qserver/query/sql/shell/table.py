@@ -168,7 +168,7 @@ class Tables:
             ranks=ranks,
             exactness=exactness if any(one != UNSAID for one in exactness) else (),
             places=_places(relation, groups, place),
-            course=_course(groups),
+            course=next((Course(k, c.course) for k, c in enumerate(groups) if c.course), None),
             remarks=(
                 *((_UNRANKED,) if unnamed and chooses else ()),
                 *((DAYS_SAID,) if any(is_day(c) for row in found for c in row.cells) else ()),
@@ -477,11 +477,6 @@ def _groups(relation: Relation) -> list[Column]:
     """The public columns, groupings in the order of GROUP BY."""
     found = [c for c in relation.columns if not c.is_number and c.rank is None]
     return sorted(found, key=lambda c: len(found) if c.order is None else c.order)
-
-
-def _course(groups: Sequence[Column]) -> Course | None:
-    """The first group of periods, or None."""
-    return next((Course(k, c.course) for k, c in enumerate(groups) if c.course), None)
 
 
 def _parties(column: int | None, rows: _Rows, unnamed: frozenset[int]) -> tuple[int | None, ...]:

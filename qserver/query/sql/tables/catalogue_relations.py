@@ -23,8 +23,6 @@ INFORMATION_SCHEMA: Final = 13000
 _DATABASE: Final = 16000
 _FIRST_TABLE: Final = 16384
 _STEP: Final = 2
-_BY_VALUE: Final = 8
-"""Most bytes of a type that is passed by value."""
 SCHEMAS: Final = {
     PG_CATALOG: "pg_catalog", PUBLIC: "public", INFORMATION_SCHEMA: "information_schema"
 }  # fmt: skip

@@ -164,7 +164,7 @@ def unconfirmed(
 
 
 def _condition(statement: Statement) -> str:
-    """What the text must do, a verb phrase."""
+    """The demand on the text, as a verb phrase."""
     half_width = statement.clauses.half_width
     if half_width is None:
         return "say how long the intervals may be (WITHIN): history lacks some of these numbers"

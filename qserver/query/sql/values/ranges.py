@@ -129,7 +129,7 @@ class _Bins:
 
     @classmethod
     def of(cls, node: exp.Expr, names: Names, regions: Regions) -> _Bins:
-        """Those of the attributes that an expression names."""
+        """The ranges of the attributes in an expression."""
         columns = node.find_all(exp.Column, bfs=False)  # in the order of the text
         axes = tuple(dict.fromkeys(map(names.axis, columns)))
         ranges = {axis: _ranges(names.domain.attributes[axis]) for axis in axes}

@@ -21,7 +21,7 @@ from qserver.query.sql.functions.function_of_sums import (
 )
 from qserver.query.sql.functions.quantile import ByThresholds
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.statistics.smooth import combined_cells, order_asked
+from qserver.query.sql.statistics.smooth_functions import combined_cells, order_asked
 from tests.query.sql.people import DOMAIN, People
 
 N, N_RUNS, CONFIDENCE = 30, 2000, 0.9

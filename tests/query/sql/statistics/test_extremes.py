@@ -18,7 +18,7 @@ from qserver.query.sql.functions.function_of_sums import Combined, KnownPart
 from qserver.query.sql.functions.quantile import DAYS_SAID, ByThresholds, Quantile, is_day
 from qserver.query.sql.functions.thresholds import Bins, QuantileOf
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.statistics.smooth import combined_cells, order_asked
+from qserver.query.sql.statistics.smooth_functions import combined_cells, order_asked
 from tests.query.sql.at_most import at_most
 from tests.query.sql.people import AGES, DOMAIN, People
 

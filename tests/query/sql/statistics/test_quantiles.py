@@ -16,7 +16,7 @@ from qserver.query.sql.functions.function_of_sums import Combined, KnownPart
 from qserver.query.sql.functions.quantile import ByThresholds, Quantile
 from qserver.query.sql.functions.thresholds import Bins, QuantileOf
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.statistics.smooth import order_asked
+from qserver.query.sql.statistics.smooth_functions import order_asked
 from tests.query.sql.people import AGES, DOMAIN, People
 
 METHODS = (

@@ -15,7 +15,7 @@ from qserver.errors import SqlError
 from qserver.query.sql.functions.function_of_sums import Binning, Combined, KnownPart
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statistics.moments import Range, Spread, sample_factors, variance_range
-from qserver.query.sql.statistics.smooth import smooth_asked
+from qserver.query.sql.statistics.smooth_functions import smooth_asked
 from tests.query.sql.people import DOMAIN, People
 
 RADIUS = Fraction(10)

@@ -14,7 +14,7 @@ from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.state import State
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.queued_requests import Reservation
 from qserver.storage.spend import SpendingStore
 from tests.deployment import Deployment
 from worker.constants import WORKER

@@ -41,7 +41,7 @@ def add_server_options(
     *,
     has_rows: bool = False,
 ) -> None:
-    """Add `--url`, `--timeout`, `--json` and `--quiet` to a command that `run` carries out.
+    """Add `--url`, `--timeout`, `--json` and `--quiet` to a command; `run` carries it out.
 
     Args:
         has_rows: whether it shows rows; then `--csv` too.
@@ -69,7 +69,7 @@ def add_server_options(
 
 
 class _ByFlag(argparse.Action):
-    """Stores the value that a flag stands for."""
+    """Stores the value of a flag."""
 
     def __init__(self, *, values: Mapping[str, str], **more: Any) -> None:
         super().__init__(nargs=0, **more)
@@ -89,7 +89,7 @@ def add_fields(
     may_lack: bool = False,
     more: str = "",
 ) -> None:
-    """Add the flags of fields, and note their names, by which refusals speak of them.
+    """Add the flags of fields, and note their names for refusals.
 
     Args:
         to: the group of the parser that gets them.
@@ -111,7 +111,7 @@ def add_fields(
 
 
 def _read_as(field: Field, usual: Any, *, may_lack: bool) -> dict[str, Any]:
-    """How argparse reads a field; `usual`: what stands for it where it is left out."""
+    """How argparse reads a field; `usual`: the value if the field is left out."""
     if field.kind == "truth":
         return {"action": "store_false" if field.default else "store_true"}
     if field.flags:
@@ -134,12 +134,12 @@ def _read_as(field: Field, usual: Any, *, may_lack: bool) -> dict[str, Any]:
 
 
 def given(args: argparse.Namespace, *asked: Field) -> dict[str, Any]:
-    """What was typed of these fields, by their names."""
+    """The typed values of these fields, by name."""
     return {field.member: getattr(args, field.member) for field in asked}
 
 
 def in_flags(error: QServerError, args: argparse.Namespace) -> str:
-    """The message of a refusal; one of a command's field names flags in place of fields."""
+    """The message of a refusal, with flags in place of a command's field names."""
     flags: dict[str, str] = getattr(args, "flags", {})
     rule = next((rule for rule in RULES if getattr(args, f"{rule}_of", None) is not None), "any")
     flags = flags | dict.fromkeys(
@@ -164,7 +164,7 @@ def add_looking(parser: argparse.ArgumentParser, *, may_measure_anew: bool) -> N
 
 
 def selection_of(args: argparse.Namespace) -> Selection | None:
-    """The choice that `add_looking` reads; InputError where it means nothing."""
+    """The choice of `add_looking`'s options; InputError if it means nothing."""
     for rule in RULES:
         m = getattr(args, f"{rule}_of")
         if m is not None:
@@ -184,14 +184,14 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 
 def reading_of(args: argparse.Namespace) -> dict[str, Any]:
-    """How a posterior is read, by the options of `add_reading`; InputError names a wrong one."""
+    """The reading of a posterior by `add_reading`'s options; InputError names a wrong one."""
     prior = None if args.prior is None else prior_of(args.prior)
     Reading(args.method, args.step, args.draws, args.error, prior)
     return given(args, *fields.READING)
 
 
 def _prior(text: str) -> str | dict[str, list[float]]:
-    """A prior as the command line has it."""
+    """A prior from the command line."""
     ends = text.split(",")
     return {"between": [number(end) for end in ends]} if len(ends) == 2 else text
 
@@ -215,7 +215,7 @@ def add_ledger_options(parser: argparse.ArgumentParser) -> None:
 
 
 def ledger_of(args: argparse.Namespace) -> Exchange[Mapping[str, Any]]:
-    """The request for the options of `add_ledger_options`."""
+    """The request of `add_ledger_options`."""
     from qserver.client import requests
 
     where = where_document(args.where) if args.where else None
@@ -223,7 +223,7 @@ def ledger_of(args: argparse.Namespace) -> Exchange[Mapping[str, Any]]:
 
 
 def url_of(args: argparse.Namespace) -> str:
-    """The server's address: `--url`, or that of a local demo."""
+    """The server's address: `--url`, or a local demo's."""
     from qserver.client.http import DEFAULT_URL
 
     return DEFAULT_URL if args.url is None else str(args.url)
@@ -261,7 +261,7 @@ def show_reply(
     *,
     rows: Callable[[Mapping[str, Any]], Rows] | None = None,
 ) -> ExitCode:
-    """Show a reply by `show`; with `--json` as the server's JSON, with `--csv` by `rows`."""
+    """Show a reply by `show`; with `--json` as JSON, with `--csv` by `rows`."""
     if args.json:
         runtime.console.line(reply.text.rstrip("\n"))
     elif rows is not None and args.csv:

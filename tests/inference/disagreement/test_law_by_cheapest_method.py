@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qserver.inference.disagreement.error_law import law_given, laws_given
 from qserver.inference.disagreement.known_sums import KnownSums, Reduced, normal_law
+from qserver.inference.disagreement.law_by_cheapest_method import law_given, laws_given
 from qserver.inference.disagreement.mixture import mixture
-from qserver.inference.disagreement.normal_law import Cavity
+from qserver.inference.disagreement.normal_law_given_sums import Cavity
 from qserver.inference.disagreement.table_of_law import TableOfLaw
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.inference.disagreement.references import (

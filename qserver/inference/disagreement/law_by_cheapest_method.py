@@ -19,9 +19,9 @@ from qserver.inference.disagreement.mixture import (
     by_nodes,
     mixture,
 )
-from qserver.inference.disagreement.normal_errors import FEW, Parts
-from qserver.inference.disagreement.normal_law import NormalLaw
+from qserver.inference.disagreement.normal_law_given_sums import NormalLaw
 from qserver.inference.disagreement.table_of_law import TableOfLaw, law_on_a_line
+from qserver.inference.disagreement.which_errors_are_normal import FEW, Parts
 from qserver.query.asking.method_and_prior import USUAL_ERROR
 
 ENOUGH: Final = USUAL_ERROR

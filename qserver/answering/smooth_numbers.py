@@ -1,4 +1,4 @@
-"""Smooth numbers of a statement by what history knows of their sums."""
+"""Smooth numbers of a statement, from what history knows of their sums."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qserver.inference.smooth.search import State, size_at_most, state_of
 from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.sql.functions.function_of_sums import FunctionOfSums, Smooth
-from qserver.query.sql.statistics.smooth import kinds
+from qserver.query.sql.statistics.smooth_functions import kinds
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR, Statement
 
@@ -45,7 +45,7 @@ class SmoothOf:
         return tuple(map(primitive, self.queries))
 
     def number(self, half_width: float, least: float) -> Number:
-        """The number that is sought; `least`: records that a group is assumed to have."""
+        """The sought number; `least`: the assumed number of records of a group."""
         smooth, kinks = self.smooth, self.smooth.kinks
         return Number(
             smooth.values,
@@ -63,7 +63,7 @@ class SmoothOf:
 
 @dataclass(frozen=True)
 class SmoothKnown:
-    """What is known of a smooth number.
+    """What history knows of a smooth number.
 
     Args:
         means, half_widths: of its sums; infinite half-widths where history does not give them all.
@@ -85,19 +85,20 @@ class SmoothKnown:
         return all(map(math.isfinite, self.half_widths))
 
     def state(self, number: Number) -> State:
-        """Whether the number, as exactly as it is asked, is to be measured further."""
+        """Whether to measure the number further, at its asked exactness."""
         size, most = self.means[number.size_at(np.array(self.means))], self.size_at_most
         return state_of(number, self.look, size=size, size_at_most=most)
 
     @classmethod
     def unknown(cls, n: int, size_at_least: float) -> SmoothKnown:
-        """What is known where history does not give some of so many sums."""
+        """The knowledge of a number where history lacks a sum."""
         ends, halves = (size_at_least, math.inf), (math.inf,) * n
         return cls(Look(None, math.inf), (0.0,) * n, halves, *ends, OF_POSTERIOR)
 
     @classmethod
     def of(cls, number: Number, law: PartLaw, *, missed: float) -> SmoothKnown:
-        """By the law of the sums, with an interval that misses with this probability."""
+        """The known number by the law of its sums, with an interval that misses with this
+        probability."""
         found = look(number, law, missed=missed)
         told = Statement("posterior", law.error, law.n_disagreements)
         if not law.half_widths.any():
@@ -112,7 +113,7 @@ class SmoothKnown:
 
 @dataclass(frozen=True)
 class KnownRow:
-    """A row with what history says of it."""
+    """A row with its known answer."""
 
     row: Primitive
     estimate: RowEstimate
@@ -125,7 +126,7 @@ class KnownRow:
 
 @dataclass(frozen=True, eq=False)
 class KnownParts:
-    """What history says of sums behind numbers of one confidence.
+    """The known sums behind numbers of one confidence.
 
     Args:
         known: by key; rows that are zero for all data, or not known, are left out.
@@ -152,7 +153,7 @@ class KnownParts:
         return PartLaw.apart(alone, halves, seed=self.seed)
 
     def size_at_least(self, one: SmoothOf) -> float:
-        """The least that the sum which tells the number of records may be."""
+        """The least possible value of the sum that counts the records."""
         row = one.rows[one.smooth.size]
         known = self.known.get(row.key)
         if known is None:
@@ -160,7 +161,7 @@ class KnownParts:
         return known.estimate.posterior.scaled(row.multiplier).interval(one.confidence).low
 
     def law(self, one: SmoothOf) -> PartLaw | None:
-        """The law of the sums of one number; None where history does not give them all."""
+        """The law of the sums of one number; None unless history gives them all."""
         if any(not row.is_zero and row.key not in self.known for row in one.rows):
             return None
         laws = [
@@ -176,7 +177,7 @@ class KnownParts:
 
 
 def known_parts(engine: InferenceEngine, ones: Iterable[SmoothOf], *, seed: str) -> KnownParts:
-    """What the engine's history tells of the sums of some numbers, all of one confidence.
+    """The known sums of some numbers of one confidence, by the engine's history.
 
     Args:
         seed: of the draws, together with the sums.

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from weakref import ref
 
 from qserver.answering.answer import most_records
-from qserver.answering.smooth import KnownParts, KnownRow, SmoothKnown, SmoothOf, known_parts
+from qserver.answering.smooth_numbers import (
+    KnownParts,
+    KnownRow,
+    SmoothKnown,
+    SmoothOf,
+    known_parts,
+)
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.smooth.part_law import PartLaw
 from qserver.query.primitive import Primitive
@@ -39,7 +45,7 @@ class _Read:
     known: Sequence[KnownRow]
 
     def is_so_in(self, engine: InferenceEngine) -> bool:
-        """Whether it says the same now."""
+        """Whether history says the same now."""
         ids = {i for one in self.known for i in one.estimate.evidence}
         keys = [one.row.key for one in self.known]
         return engine is self.engine() and engine.is_unchanged(self.since, ids, keys)
@@ -59,7 +65,7 @@ class SmoothView:
         self._parts: _Parts | None = None
 
     def law(self, one: SmoothOf) -> PartLaw | None:
-        """The law of a number's sums; None where history does not give them all."""
+        """The law of a number's sums; None unless history gives them all."""
         return self._of(one).law(one)
 
     def _of(self, one: SmoothOf) -> KnownParts:
@@ -68,7 +74,7 @@ class SmoothView:
         return self._parts[one.confidence]
 
     def known(self, one: SmoothOf, *, missed: float | None = None) -> SmoothKnown:
-        """What is known of a number.
+        """What history knows of a number.
 
         Args:
             missed: the probability that its interval may miss with; by its confidence by default.
@@ -85,7 +91,7 @@ class SmoothView:
 
 
 class SmoothNumbers:
-    """The smooth numbers of one process. Thread-safe: what two threads find at once is the same.
+    """The smooth numbers of one process. Thread-safe: two threads find the same at once.
 
     Args:
         datasets: the replicas that workloads are answered from.
@@ -100,7 +106,7 @@ class SmoothNumbers:
         self._read = LastUsed[tuple[str, Sequence[SmoothOf]], _Read](_MOST_STATEMENTS)
 
     def view(self, name: str, ones: Sequence[SmoothOf]) -> SmoothView:
-        """What is known of some numbers now; in another order they have other draws."""
+        """What history knows of some numbers now; their order decides the draws."""
         opened, ones = self._datasets.refresh(name), tuple(dict.fromkeys(ones))
         replica, snapshot = opened.replica, opened.meta.snapshot
         with opened.lock:
@@ -120,7 +126,7 @@ class SmoothNumbers:
                     for c in sorted({one.confidence for one in ones})
                 }
             known = [one for parts in found.values() for one in parts.known.values()]
-            # What is not known yet may be told by anything that is bought.
+            # Any purchase may tell an unknown number.
             self._read.drop((snapshot, ones))
             if all(row.is_zero or row.key in found[c].known for c, row in _rows(ones)):
                 kept = _Read(ref(replica.engine), since, version, known)
@@ -132,11 +138,11 @@ class SmoothNumbers:
         return SmoothView(at, self._cache, lambda: self._parts.get(key, read))
 
     def law(self, name: str) -> NoiseLaw:
-        """Of the noise of a dataset's answers."""
+        """The law of the dataset's noise."""
         return self._datasets.meta(name).law
 
     def price_nano(self, name: str, loss: float) -> int:
-        """What it costs at most from where the population stands, if a record loses so much.
+        """The most that a loss of a record costs from where the population stands.
 
         A person loses it by all their records. One that is replaced is lost, and another is won.
         """
@@ -149,12 +155,12 @@ class SmoothNumbers:
         return opened.meta.shown.rise_nano(lost_nano, lost_nano + rise_nano)
 
     def most_records(self, name: str) -> float:
-        """How many records there can be, by what is public."""
+        """The public bound on the number of records."""
         opened = self._datasets.refresh(name)
         with opened.lock:
             return most_records(opened.replica)
 
 
 def _rows(ones: Sequence[SmoothOf]) -> list[tuple[float, Primitive]]:
-    """The sums of these numbers, each with the confidence of its number."""
+    """The sums of these numbers, each with its number's confidence."""
     return [(one.confidence, row) for one in ones for row in one.rows]

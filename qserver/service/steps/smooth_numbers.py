@@ -1,4 +1,4 @@
-"""The steps in which the sums behind smooth numbers are asked."""
+"""The steps that ask the sums behind smooth numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qserver.answering.smooth import SmoothKnown, SmoothOf
+from qserver.answering.smooth_numbers import SmoothKnown, SmoothOf
 from qserver.inference.arrays import FloatArray
 from qserver.inference.smooth.number import Number
 from qserver.inference.smooth.search import (
@@ -19,7 +19,7 @@ from qserver.inference.smooth.search import (
 from qserver.query.linear_query import LinearQuery
 from qserver.query.sql.exactness import least_base
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.statistics.smooth import OfSeveral, Place, smooth_asked
+from qserver.query.sql.statistics.smooth_functions import OfSeveral, Place, smooth_asked
 from qserver.records.privacy.noise_law import NoiseLaw
 from qserver.service.steps.search import ROOM, SearchSteps
 
@@ -33,7 +33,7 @@ _Halves = tuple[float, ...]
 
 @dataclass(frozen=True)
 class _Asked:
-    """A smooth number, and how exactly it is asked."""
+    """A smooth number and its asked exactness."""
 
     of: SmoothOf
     number: Number
@@ -79,14 +79,14 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         self._next = {}
 
     def next_step(self) -> OfSeveral:
-        """The half-widths of the sums to ask for now."""
+        """The half-widths of the sums to ask now."""
         chosen = set(self.open_places)
         return {
             p: self._next_halves(p) if p in chosen else self._known_halves(p) for p in self._asked
         }
 
     def last_step(self, *, at_once: bool) -> OfSeveral:
-        """Those that suffice, or are asked at most.
+        """The sufficient half-widths, or the last ones to ask.
 
         Args:
             at_once: whether all intervals must hold at once, so that nothing known suffices.
@@ -97,12 +97,12 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         }
 
     def as_known(self) -> OfSeveral:
-        """The half-widths of what history knows."""
+        """The half-widths that history reaches."""
         return {place: self._known_halves(place) for place in self._asked}
 
     @property
     def by_rows(self) -> float:
-        """What a record loses at most by rows for all that is asked at most.
+        """The most that a record loses by rows for everything that may be asked.
 
         Groups apart cost what the dearest does, and the numbers of one group add up, but for those
         of the same sums: these are measured as exactly as any of them needs.
@@ -117,7 +117,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         return max(found, default=0.0)
 
     def _rise(self, place: Place) -> FloatArray:
-        """What each sum's charge rises by from what is known to what is asked at most."""
+        """The rise of each sum's charge from the known length to the last one to ask."""
         most, known = np.array(self._at_most(place)), np.array(self._known[place].half_widths)
         number = self._asked[place].number
         of = number.law.charge_of_sharpness
@@ -142,7 +142,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
             else:
                 found = next_widths(one.number, law).tolist()
                 clipped = tuple(map(max, found, self._at_most(place)))
-                # What is asked at most is asked first: that is what was quoted.
+                # The last half-widths are asked first, as the quote assumed.
                 found = clipped if _shortens(clipped, known.half_widths) else found
                 self._next[place] = tuple(
                     width if width < half * _SHORTER else half * ROOM
@@ -151,7 +151,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         return self._next[place]
 
     def _known_halves(self, place: Place) -> _Halves:
-        """As known; where history does not give them all, as at most."""
+        """The known half-widths; the last ones to ask where history lacks a sum."""
         known = self._known[place]
         if not known.is_known:
             return self._at_most(place)
@@ -163,16 +163,16 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
             return number.price(number.unit / np.array(self._next_halves(place)))
 
     def _at_most(self, place: Place) -> _Halves:
-        """By what was known at the beginning."""
+        """The last half-widths to ask, by what history knew at the beginning."""
         if place not in self._most:
             number = self._asked[place].number
             fewest = self._begin[place].size_at_least / number.per_record
-            # A number that has nothing to do with how many records there are needs one.
+            # A number that does not depend on the count of records needs one.
             least = least_base(self._assuming, fewest) if number.least else 1.0
             self._most[place] = tuple(widths_at_most(number, least).tolist())
         return self._most[place]
 
 
 def _shortens(halves: Sequence[float], known: Sequence[float]) -> bool:
-    """Whether some half-width is shorter than known."""
+    """Whether some half-width is shorter than the known one."""
     return any(half < old * _SHORTER for half, old in zip(halves, known, strict=True))

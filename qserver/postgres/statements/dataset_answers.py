@@ -1,4 +1,4 @@
-"""Answers to statements about a dataset: their columns by the text alone, and their rows.
+"""Answers to statements about a dataset: columns by the text alone, and rows.
 
 This is done by a process that may be ended at any time, so it keeps nothing of a connection.
 """
@@ -67,7 +67,7 @@ _CLAUSES = frozenset(
 
 @dataclass(frozen=True)
 class Call:
-    """A statement as one connection asks it.
+    """A statement from one connection.
 
     Args:
         account: who asks and pays; '' where there are no accounts.
@@ -85,13 +85,13 @@ class Call:
 
     @property
     def idempotency(self) -> Idempotency | None:
-        """The key, where it has one."""
+        """The idempotency key, if any."""
         return Idempotency(self.key, "") if self.key else None
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a statement gives.
+    """The result of a statement.
 
     Args:
         same_while: it is the same for nothing as long as this is the dataset's state; None: never.
@@ -104,12 +104,12 @@ class Told:
 
 @dataclass(frozen=True)
 class Answerer:
-    """Answers statements by a service."""
+    """Answers statements through a service."""
 
     service: Service
 
     def columns(self, call: Call) -> tuple[Column, ...]:
-        """The columns by the text alone, nothing is asked; PostgresError."""
+        """The columns by the text alone, without asking; PostgresError."""
         if explains(call.text.text):
             return PRICE
         bare, sent = described(call.text), ""
@@ -123,11 +123,12 @@ class Answerer:
             sent, place, _ = self._bound(call, bare, literals, domain)
             return columns_of(self._parsed(call, sent, domain), call.session)
         except Exception as exc:
-            # Without its conditions it has places of its own.
+            # Without its conditions the text has other places.
             raise fault_of(exc, text=sent, place=place if bare is call.text else _nowhere) from exc
 
     def run(self, call: Call) -> Told | JobStatus:
-        """The rows, or the job that they wait for: asked again under its key they go on from there.
+        """The rows, or the job that they wait for; asked again under their key they continue from
+        it.
 
         Raises:
             PostgresError: there are none.
@@ -150,7 +151,7 @@ class Answerer:
             raise fault_of(exc, text=sent, place=place, delta=delta) from exc
 
     def _price(self, call: Call, sent: str) -> Told | JobStatus:
-        """The price as a row; of a text that says no length, at the length that is proposed."""
+        """The price as a row; without a length, at the proposed one."""
         try:
             return self._found(call, sent)
         except UnconfirmedError as exc:
@@ -161,7 +162,7 @@ class Answerer:
 
     def _found(self, call: Call, sent: str) -> Told | JobStatus:
         """The table of an answer, or the row of a price."""
-        # Nobody waits here, so there is as much time at the end as at the beginning.
+        # Nobody waits here, so the whole time is left at the end.
         statements, session = Statements(self.service, clock=lambda: 0.0), call.session
         spends, asking = session.spends, call.idempotency
         state = self.service.state(call.dataset)
@@ -190,12 +191,12 @@ class Answerer:
         return Told(Result("SELECT", PRICE, rows, self._unit(call)), same_while=state)
 
     def _unit(self, call: Call) -> tuple[str, ...]:
-        """A line on the unit of prices, where they are epsilon at a delta."""
+        """A line on the unit of prices, if that is epsilon at a delta."""
         said = at_delta(self.service.delta(call.dataset))
         return (f"Prices are epsilon{said}.",) if said else ()
 
     def _bounded(self, call: Call, sent: str, domain: Domain) -> str:
-        """The text with what the connection may still be charged; PostgresError."""
+        """The text with the charge still allowed to the connection; PostgresError."""
         left = call.session.left_nano
         if left is None or not call.session.spends:
             return sent
@@ -212,7 +213,7 @@ class Answerer:
     def _bound(
         self, call: Call, text: Text, literals: Sequence[Literal], domain: Domain
     ) -> tuple[str, Callable[[int], int], tuple[str, ...]]:
-        """The text with its values: what has no type is a text, or else a number.
+        """The text with its values; an untyped one is a text, or else a number.
 
         Also where its characters were sent, and what to know of its days.
         """
@@ -252,7 +253,7 @@ def _price_row(found: StatementExplanation) -> tuple[Any, ...]:
 
 
 def described(text: Text) -> Text:
-    """A text with the same columns, in which no condition waits for a parameter.
+    """A text with the same columns, whose conditions wait for no parameter.
 
     Each WHERE or HAVING with a parameter is left out, and so is a FILTER.
     """
@@ -290,7 +291,7 @@ def _waits(after: Sequence[Piece]) -> bool:
 
 
 def _spaced(text: Text, kept: Sequence[Piece]) -> str:
-    """The pieces as they stood, one blank where others stood between them."""
+    """The pieces at their places; a blank stands for any that are left out."""
     found, last = "", 0
     for piece in kept:
         gap = text.text[last : piece.start]

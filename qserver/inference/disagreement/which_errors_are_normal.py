@@ -8,7 +8,7 @@ import numpy as np
 
 from qserver.inference.arrays import FloatArray, Places
 from qserver.inference.disagreement.known_sums import Reduced
-from qserver.inference.disagreement.normal_law import LAPLACE_VARIANCE, NormalLaw
+from qserver.inference.disagreement.normal_law_given_sums import LAPLACE_VARIANCE, NormalLaw
 
 FEW = 14
 """So few errors all keep their law."""

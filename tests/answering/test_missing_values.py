@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.query.asking.missing_values import kept_missing, remarks_on_missing
+from qserver.answering.remarks import kept_missing, remarks_on_missing
 from qserver.query.asking.structured_question import parse_query
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear_query import linear_query

@@ -1,4 +1,4 @@
-"""How the jobs of a group end, each in the state after those before it.
+"""The end of each job of a group, in the state after the jobs before it.
 
 Refine what was paid and is longer than asked: the next round of a job, and what all rounds cost.
 
@@ -30,7 +30,7 @@ from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, WorkloadAnswe
 from qserver.records.claim import ClaimGuardError
 from qserver.records.problem import problem_from_error
 from qserver.storage.encoding.jobs import answer_json
-from qserver.storage.encoding.requests import Request, Reservation, Tightened, events_of
+from qserver.storage.encoding.queued_requests import Request, Reservation, Tightened, events_of
 from qserver.storage.keys import next_round
 from qserver.storage.queue import Ended, Outcome, Taken
 from qserver.storage.spend import SpendingStore
@@ -42,7 +42,7 @@ from worker.spending.reservation import answer_spent
 
 
 def next_request(replica: Replica, reservation: Reservation, answer: AnyAnswer) -> Request | None:
-    """The request that refines the answer of a paid job; None where it is as short as asked.
+    """The request that refines the answer of a paid job; None if it is as short as asked.
 
     None as well after the last round, where nothing is left of the quote, and where a choice or all
     intervals at once make it longer.
@@ -67,7 +67,7 @@ def next_request(replica: Replica, reservation: Reservation, answer: AnyAnswer) 
 
 
 def of_all_rounds(request: Request, answer: AnyAnswer) -> AnyAnswer:
-    """The answer of a round with what all rounds up to it cost and did."""
+    """The answer of a round with the cost and effort of all rounds so far."""
     before = request.tightened
     if before is None or isinstance(answer, ModelAnswer):
         return answer
@@ -83,7 +83,7 @@ def of_all_rounds(request: Request, answer: AnyAnswer) -> AnyAnswer:
 
 
 def _refinable(request: Request, answer: AnyAnswer) -> Sequence[tuple[Question, Answer]]:
-    """Questions and answers, where one may be refined for what released answers disagree about."""
+    """Questions and answers, where disagreements may have one refined."""
     asked = request.asked
     if isinstance(asked, ModelAsked) or isinstance(answer, ModelAnswer) or not is_refined(asked):
         return ()
@@ -92,7 +92,7 @@ def _refinable(request: Request, answer: AnyAnswer) -> Sequence[tuple[Question, 
 
 
 def _tightened(replica: Replica, question: Question, answer: Answer, planned: float) -> float:
-    """The length to plan for: shorter by as much as the interval is too long."""
+    """The length to plan for: shorter by the interval's excess."""
     found = longer(question, answer)
     if found is None or found.by != DISAGREEING:
         return planned
@@ -104,7 +104,7 @@ def _tightened(replica: Replica, question: Question, answer: Answer, planned: fl
 
 
 def _most_nano(reservation: Reservation) -> int:
-    """Most that the rounds after this one may be charged."""
+    """The most that the rounds after this one may be charged."""
     request, price = reservation.request, reservation.price_nano
     if request.tightened is not None:
         return request.tightened.most_nano - price
@@ -126,7 +126,7 @@ class Answers:
         self._models = writer.models
 
     def ending(self, one: Decided, drawn: Mapping[str, Drawn]) -> Ended | None:
-        """How one job of a group ends; None if it has to be planned again."""
+        """The end of one job of a group; None if it must be planned again."""
         if isinstance(one, Failed):
             return failed(one.taken, self._told(one))
         replica = self._replicas.get(one.request)
@@ -145,7 +145,7 @@ class Answers:
         return self.succeeded(one.taken, one.request, free, keep_s=WORKER.job_keep_s)
 
     def _told(self, one: Failed) -> QServerError:
-        """The error of a failed job, with what history gives now that answers are drawn."""
+        """The error of a failed job, with the answer of history after the draws."""
         error, refused = one.error, one.refused
         if refused is None or isinstance(refused.asked, ModelAsked):
             return error
@@ -156,7 +156,7 @@ class Answers:
     def succeeded(
         self, taken: Taken, request: Request, found: Free, *, keep_s: int, refines: str = ""
     ) -> Ended:
-        """A job that ends with this answer.
+        """The end of a job with this answer.
 
         Args:
             keep_s: seconds to keep the job; 0 for ever.
@@ -175,7 +175,7 @@ class Answers:
 
 
 def _free_then(replica: Replica, one: FromHistory) -> Free | None:
-    """The free answer of a job in the state that it was planned on, now that answers are drawn."""
+    """The free answer of a job in the state of its plan, after the draws."""
     asked = one.request.asked
     if isinstance(asked, ModelAsked):
         raise MeasurementError
@@ -187,6 +187,6 @@ def _free_then(replica: Replica, one: FromHistory) -> Free | None:
 
 
 def failed(taken: Taken, error: QServerError) -> Ended:
-    """A job that ends with an error."""
+    """The end of a job with an error."""
     text = problem_from_error(error).to_json()
     return Ended(taken, Outcome("failed", text, "", 0, WORKER.job_keep_s))

@@ -29,7 +29,7 @@ from qserver.storage.encoding.jobs import measurement_json
 
 @dataclass(frozen=True)
 class Tightened:
-    """That a paid answer was longer than asked, so that it is bought anew, with a shorter error.
+    """A paid answer was longer than asked, so it is bought again with a shorter error.
 
     Args:
         lengths, sources: per question the length of the error to plan for, and where the answer
@@ -46,7 +46,7 @@ class Tightened:
 
 @dataclass(frozen=True)
 class Request:
-    """A question, a workload or a model that waits for a worker, in exact terms.
+    """A question, a workload or a model request that waits for a worker, in exact terms.
 
     Args:
         by: account that asked first and pays; '' if there are no accounts.
@@ -77,12 +77,12 @@ class Request:
 
     @property
     def left_nano(self) -> int | None:
-        """Most that this round may be charged; None for its price."""
+        """The most that this round may be charged; None for its price."""
         return self.most_nano if self.tightened is None else self.tightened.most_nano
 
     @property
     def to_plan(self) -> AnyAsked:
-        """What is planned for: what was asked, or the same with shorter errors and nothing else."""
+        """What to plan: the request as asked, or with shorter errors and nothing else changed."""
         asked = self.asked
         if self.tightened is None or isinstance(asked, ModelAsked):
             return asked
@@ -121,7 +121,7 @@ class Request:
 
     @classmethod
     def from_json(cls, text: str) -> Request:
-        """The request that `to_json` wrote, or that a hostile web process may have written.
+        """The request in a text of `to_json`, which a hostile web process may have written.
 
         Returns:
             The same object for the same text: a request is read more than once while it waits.
@@ -236,7 +236,7 @@ class Reservation:
 
     @property
     def planned(self) -> tuple[Planned, ...]:
-        """The rows, then the tables, in the order of the answers and of new ids."""
+        """The rows, then the tables: the order of the answers and of new ids."""
         return (*self.rows, *self.tables)
 
     @property
@@ -280,7 +280,7 @@ class Reservation:
 
 
 def events_of(reservation: Reservation, indices: Sequence[Sequence[int]]) -> list[str]:
-    """JSON texts of a job's released rows and tables, not linked yet.
+    """JSON texts of a job's released rows and tables, without links.
 
     Args:
         indices: of each planned row and table.
