@@ -160,6 +160,9 @@ def _layout(axes: Iterable[AxisClasses]) -> TableLayout:
 
 def _shape(grid: ClassGrid, values: NDArray[Any], denominator: int, law: NoiseLaw) -> Shape:
     numerators: NDArray[Any] = law.of_moves(np.asarray(values))
+    if law.is_additive and numerators.min() == numerators.max():
+        # A balanced row loses as much in every cell.
+        return Shape(_layout(()), np.asarray(numerators.flat[0]), denominator**law.power)
     return Shape(_layout(grid.axes), numerators, denominator**law.power)
 
 

@@ -14,6 +14,7 @@ from qserver.errors import CapacityError
 from qserver.inference.engine import RowEstimate
 from qserver.inference.rows.refinement import Weights
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.planning.balanced_row import BalancedWay
 from qserver.planning.blocks.earlier_questions import EarlierDemand
 from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.rent_or_buy import Decision, RentOrBuy
@@ -272,7 +273,8 @@ def _direct(ways: RowCandidates, rule: RentOrBuy | None, *, effort: Effort) -> _
         if fresh is None:
             raise CapacityError(TOO_SHORT)
         best = _Direct(fresh, holdings.priced(fresh.purchase))
-    return sound("periods", partial(_by_periods, ways, rule, best), holdings.on_fault) or best
+    best = sound("periods", partial(_by_periods, ways, rule, best), holdings.on_fault) or best
+    return sound("balanced row", partial(_balanced, ways, rule, best), holdings.on_fault) or best
 
 
 def _count_rows(estimate: RowEstimate | None, effort: Effort) -> None:
@@ -307,6 +309,22 @@ def _by_periods(ways: RowCandidates, rule: RentOrBuy | None, best: _Direct) -> _
     share = PLANNER.period_share if apart.returns(paid) else 1.0
     most_nano = share * best.priced.price_nano
     return best if found is None or found.priced.price_nano > most_nano else found
+
+
+def _balanced(ways: RowCandidates, rule: RentOrBuy | None, best: _Direct) -> _Direct:
+    """The way by a balanced row, where it is cheaper or the total is due and can be paid."""
+    question, holdings = ways.question, ways.holdings
+    if rule is None or question.measure == "only_this":
+        return best
+    total = rule.balanced.total(rule.scopes, holdings)
+    if total is None:
+        return best
+    way = BalancedWay(question, holdings, best=total)
+    if not way.is_due:
+        return _best(holdings, best, way.candidates()) or best
+    found = _best(holdings, None, way.candidates())
+    fits = found is not None and found.priced.spent_after_nano <= holdings.limit_nano
+    return found if found is not None and fits else best
 
 
 def _best(holdings: Holdings, best: _Direct | None, others: Iterable[Candidate]) -> _Direct | None:

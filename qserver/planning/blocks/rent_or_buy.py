@@ -62,6 +62,7 @@ from dataclasses import dataclass, field
 from math import isinf
 
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.planning.balanced_row import BalancedDemand
 from qserver.planning.blocks.horizon import invested
 from qserver.planning.blocks.levels import Learner
 from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, cheaper, need_of
@@ -108,6 +109,7 @@ class RentOrBuy:
     learner: Learner | None = field(default_factory=Learner)
     scopes: Scopes = field(default_factory=Scopes)
     expected: int = 0
+    balanced: BalancedDemand = field(default_factory=BalancedDemand)
 
     def state(self) -> State:
         """State that `restore` reads; public, as paid questions are."""
