@@ -36,6 +36,7 @@ from qserver.ledger.loss_tables import (
     common,
     state_of_tables,
     tables_of_state,
+    together,
     total,
     zero_table,
 )
@@ -259,6 +260,7 @@ class Maximum:
         losses = self._losses(payments)
         self._exact_losses = self._exact_losses and all(map(self._is_exact, payments))
         if self._dense is not None:
+            losses = together(losses)
             layout = self._dense.layout
             for loss in losses:
                 layout = layout.joined_with(loss.layout)
@@ -267,7 +269,7 @@ class Maximum:
                 return
             self._dense = None
             losses = self._losses([RowPayment(r, u) for r, u in self._units])
-        self._add_to_sum(losses)
+        self._add_to_sum(together(losses) if self._narrow else losses)
 
     def top_with(self, payments: Sequence[RowPayment]) -> int:
         """A bound of the greatest sum with these payments added. Changes nothing.
