@@ -144,6 +144,13 @@ class Service:
         """What every answer on a dataset depends on; one small round trip; NotFoundError."""
         return self._datasets.stamp(name)
 
+    def read(self, name: str) -> None:
+        """Read what came to a dataset's history, so that what is asked next need not; raises."""
+        for datasets in (self._datasets, self._workloads):
+            opened = datasets.refresh(name)
+            with opened.lock:
+                opened.replica.engine.catch_up()
+
     def is_new(self, name: str, idempotency: Idempotency) -> bool:
         """Whether nothing was asked under a key; IdempotencyError if it has another body."""
         return self._asking.asked_before(name, idempotency, wait_s=0) is None
