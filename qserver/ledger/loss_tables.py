@@ -497,6 +497,9 @@ class RowUnits:
         """The units of one row."""
         return self._units.get(_line(row), 0)
 
+    def __len__(self) -> int:
+        return len(self._units)
+
     def __iter__(self) -> Iterator[tuple[LinearQuery, int]]:
         for line, units in self._units.items():
             yield LinearQuery.later(self._sizes, json.loads(line)), units
