@@ -160,7 +160,7 @@ class Replica:
             return self.refresh(store)
         with reading("charges"):
             self._charge(changes.charges)
-        self.ledger.cap(changes.stamp.spent_snapshot_nano)
+        self.ledger.record(changes.stamp.spent_snapshot_nano)
         self._cursor = changes.cursor
         self.stamp = changes.stamp
         self.rule.expected = changes.stamp.expected
@@ -273,7 +273,7 @@ class Replica:
         for text in own:
             self.rule.take_in(PaidQuestion.from_json(text, self.meta.domain.sizes))
         self.stamp = self.present.charged(snapshot, after)
-        self.ledger.cap(self.stamp.spent_snapshot_nano)
+        self.ledger.record(self.stamp.spent_snapshot_nano)
         kept = [sealed(text, name=PAID) for text in own]
         self._move(Entries((), (), texts, kept), ids=())
 

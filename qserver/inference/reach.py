@@ -18,7 +18,6 @@ import numpy.typing as npt
 from qserver.inference.corners.vectors import IntArray
 from qserver.query.class_grid import AxisClasses
 from qserver.query.linear_query import LinearQuery
-from qserver.query.weights import Weights
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 
 
@@ -96,34 +95,9 @@ class Reach:
 
 
 def _boxes(rows: Sequence[LinearQuery]) -> Boxes:
-    pairs = np.array([_box(row) for row in rows], dtype=np.int64)
+    pairs = np.array([row.ends for row in rows], dtype=np.int64)
     pairs = pairs.reshape(len(rows), 2, -1) if len(rows) else np.zeros((0, 2, 1), dtype=np.int64)
     return Boxes(pairs[:, 0], pairs[:, 1])
-
-
-# Every event makes the boxes of all rows anew.
-@lru_cache(maxsize=1 << 15)
-def _box(row: LinearQuery) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """First and last value, per attribute, of a non-zero row's cells."""
-    ends = [
-        [
-            (0, size - 1) if (weights := term.by_axis.get(axis)) is None else _ends(weights)
-            for axis, size in enumerate(row.sizes)
-        ]
-        for term in row.terms
-    ]
-    by_axis = list(zip(*ends, strict=True))
-    return (
-        tuple(min(low for low, _ in of) for of in by_axis),
-        tuple(max(high for _, high in of) for of in by_axis),
-    )
-
-
-def _ends(weights: Weights) -> tuple[int, int]:
-    """The first and the last value with a weight."""
-    starts = (0, *weights.stops[:-1])
-    runs = [(a, b) for a, b, w in zip(starts, weights.stops, weights.values, strict=True) if w != 0]
-    return runs[0][0], runs[-1][1] - 1
 
 
 def _with_met_cells(table: TableMeasurement, boxes: Boxes) -> tuple[Boxes, npt.NDArray[np.bool_]]:

@@ -167,6 +167,7 @@ class CellLedger:
         self.sizes = tuple(sizes)
         self.neighbours = Neighbours(relation, records_per_person, null_cell, by_period, law)
         self._pending: list[AnyCharge] = []
+        self._recorded: tuple[int, int] | None = None
         self._flat = Flat()
         self._spent_nano = 0
         self._most_units = 0
@@ -229,7 +230,7 @@ class CellLedger:
         )
 
     def copy(self) -> CellLedger:
-        """A copy to charge by itself."""
+        """A copy: charges of it leave this ledger as it is."""
         twin = copy(self)
         twin._pending = list(self._pending)
         twin._cells, twin._pairs = self._cells.copy(), self._pairs.copy()
@@ -247,6 +248,8 @@ class CellLedger:
         It depends on the order of events. Each charge raises it by at most its price; after a
         loose bound it stays until the bound has caught up.
         """
+        if self._recorded is not None and self._recorded[0] == len(self._pending):
+            return self._recorded[1]
         self._take_in()
         return self._spent_nano
 
@@ -293,7 +296,8 @@ class CellLedger:
     @property
     def least_nano(self) -> int:
         """The least bound of the greatest loss that a search finds; at most `spent_nano`."""
-        spent = self.spent_nano
+        self._take_in()
+        spent = self._spent_nano
         if self._is_past_sums:
             return spent
         if (sums := self._by_period) is not None:
@@ -389,16 +393,15 @@ class CellLedger:
         Raises:
             StoreError: the charges certainly cost more than the recorded figure.
         """
-        charges, self._pending = self._pending, []
-        self._add(charges)
-        certain = self._certain_nano
-        if certain is not None:
-            # Single losses are rounded up, perhaps at other steps than the recorded ones.
-            n_sums = self.records_per_person if self.neighbours.by_period else 1
-            room = 1 + n_sums * self._n_payments // UNITS_PER_NANO
-            if spent_nano < certain - room:
-                raise StoreError("The recorded budget is less than what its charges cost.")
-        self._spent_nano = spent_nano
+        self.record(spent_nano)
+        self._take_in()
+
+    def record(self, spent_nano: int) -> None:
+        """As `cap`, but charges are added up, and it raises, when a sum is next asked for.
+
+        The spending is known at once, so who answers from history alone adds up nothing.
+        """
+        self._recorded = len(self._pending), spent_nano
 
     def loss_nano(self, where: Mapping[int, Collection[int]]) -> int:
         """At least the greatest loss of a person with records in cells chosen by `where` only.
@@ -456,7 +459,14 @@ class CellLedger:
         return max(certain, default=None)
 
     def _take_in(self) -> None:
-        """Add the pending charges, with the spending that `spent_after` gives."""
+        """Add the pending charges, with the recorded spending or that of `spent_after`."""
+        if self._recorded is not None:
+            n, spent_nano = self._recorded
+            self._add(self._pending[:n])
+            # While they contradict each other, nothing is told.
+            self._pending, self._recorded = self._pending[n:], (0, spent_nano)
+            self._check(spent_nano)
+            self._spent_nano, self._recorded = spent_nano, None
         if not self._pending:
             return
         charges, self._pending = self._pending, []
@@ -469,6 +479,16 @@ class CellLedger:
         self._add(charges)
         bound = self.bound_nano
         self._spent_nano = most if bound is None else max(self._spent_nano, min(most, bound))
+
+    def _check(self, spent_nano: int) -> None:
+        """StoreError where the charges certainly cost more."""
+        if (certain := self._certain_nano) is None:
+            return
+        # Single losses were rounded up, perhaps at other steps than those recorded.
+        n_sums = self.records_per_person if self.neighbours.by_period else 1
+        room = 1 + n_sums * self._n_payments // UNITS_PER_NANO
+        if spent_nano < certain - room:
+            raise StoreError("The recorded budget is less than what its charges cost.")
 
     def _add(self, charges: Sequence[AnyCharge]) -> None:
         due = self._dues(charges)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import chain, pairwise, product
 from math import prod
 
@@ -91,13 +91,14 @@ class Meeting:
     @cached_property
     def runs(self) -> list[list[slice]]:
         """`lefts` as slices of neighbouring classes."""
-        return [_runs(classes) for classes in self.lefts]
-
-
-def _runs(classes: Indices) -> list[slice]:
-    """Neighbouring classes as slices."""
-    ends = np.flatnonzero(np.diff(classes) > 1) + 1
-    return [slice(int(p[0]), int(p[-1]) + 1) for p in np.split(classes, ends)]
+        left, right = self.left, self.right
+        cuts = np.flatnonzero((right[1:] != right[:-1]) | (left[1:] != left[:-1] + 1)) + 1
+        ends = [*cuts.tolist(), len(left)]
+        firsts = left.tolist()
+        found: list[list[slice]] = [[] for _ in range(int(right[-1]) + 1)]
+        for start, end in pairwise([0, *ends]):
+            found[right[start]].append(slice(firsts[start], firsts[end - 1] + 1))
+        return found
 
 
 @lru_cache(maxsize=1 << 14)
@@ -120,16 +121,30 @@ def common(one: Partition, other: Partition) -> Partition:
     return _numbered(stops, ids, first)
 
 
+def _finest(partitions: Sequence[Partition]) -> Partition:
+    """The coarsest partition that refines all, as `common` of two."""
+    if len(partitions) == 1:
+        return partitions[0]
+    stops = np.unique(np.concatenate([one.stops for one in partitions]))
+    codes = np.stack([_ids_at(one, stops) for one in partitions])
+    _, first, ids = np.unique(codes, axis=1, return_index=True, return_inverse=True)
+    return _numbered(stops, ids.ravel(), first)
+
+
 @lru_cache(maxsize=1 << 13)
 def meeting(left: Partition, right: Partition) -> Meeting:
     """The pairs of classes of `left` and `right` that share a value."""
     if _refines(left, right):
-        rights = parents(right, left)
-        order = np.argsort(rights, kind="stable")
-        return Meeting(order, rights[order])
+        return _meeting_of_finer(left, right)
     stops = _merged(left.stops, right.stops)
     pairs = np.unique(_ids_at(right, stops) * left.n + _ids_at(left, stops))
     return Meeting(pairs % left.n, pairs // left.n)
+
+
+def _meeting_of_finer(fine: Partition, coarse: Partition) -> Meeting:
+    rights = coarse.class_of(fine.first)
+    order = np.argsort(rights, kind="stable")
+    return Meeting(order, rights[order])
 
 
 @lru_cache(maxsize=1 << 13)
@@ -306,10 +321,10 @@ class SumTable:
             self.values += self.layout.spread(loss.values, loss.layout)
             self._top = None
             return
-        top = 0 if loss.is_refund else self.top
+        top, met = 0 if loss.is_refund else self.top, _met(self.layout, loss.layout)
         for index in loss.blocks:
             amount = int(loss.values[index])
-            for box in _boxes(self.layout, loss.layout, index):
+            for box in _boxes(self.layout, met, index):
                 raised = self.values[box] + amount
                 self.values[box] = raised
                 top = max(top, int(raised.max()))
@@ -324,10 +339,10 @@ class SumTable:
         """
         if loss.blocks is None or loss.is_refund:
             return int((self.seen_from(loss.layout) + loss.values).max())
-        tops = [self.top]
+        tops, met = [self.top], _met(self.layout, loss.layout)
         for index in loss.blocks:
             amount = int(loss.values[index])
-            boxes = _boxes(self.layout, loss.layout, index)
+            boxes = _boxes(self.layout, met, index)
             tops += [int(self.values[box].max()) + amount for box in boxes]
         return max(tops)
 
@@ -378,30 +393,69 @@ def total(tables: Sequence[SumTable]) -> SumTable:
     return SumTable(layout, values)
 
 
+def together(losses: Sequence[LossTable]) -> list[LossTable]:
+    """Losses of the same axes as one while that is no larger than a table may grow; not refunds.
+
+    Many are added up much quicker so than one by one to a table that is split ever further.
+    """
+    groups: dict[object, list[LossTable]] = {}
+    for i, loss in enumerate(losses):
+        groups.setdefault(i if loss.is_refund else loss.layout.axes, []).append(loss)
+    return [one for group in groups.values() for one in _joined_losses(group)]
+
+
+def _joined_losses(group: Sequence[LossTable]) -> list[LossTable]:
+    """The losses, all of the same axes, as few."""
+    if len(group) == 1:
+        return list(group)
+    columns = zip(*(loss.layout.partitions for loss in group), strict=True)
+    finest = tuple(_finest(list(dict.fromkeys(column))) for column in columns)
+    layout = TableLayout(group[0].layout.axes, finest)
+    if layout.n_entries > LIMITS.most_table:
+        half = len(group) // 2
+        return [*_joined_losses(group[:half]), *_joined_losses(group[half:])]
+    values = np.zeros(layout.shape, dtype=np.int64)
+    meet = cache(_meeting_of_finer)
+    for loss in group:
+        if loss.blocks is None:
+            values += layout.spread(loss.values, loss.layout)
+            continue
+        found = map(meet, finest, loss.layout.partitions)
+        met = dict(zip(layout.axes, enumerate(found), strict=True))
+        for index in loss.blocks:
+            for box in _boxes(layout, met, index):
+                values[box] += loss.values[index]
+    return [LossTable(layout, values, all(loss.exact for loss in group))]
+
+
 def zero_table(layout: TableLayout = TableLayout((), ())) -> SumTable:
     """The function that is 0 in every cell."""
     return SumTable(layout, np.zeros(layout.shape, dtype=np.int64))
 
 
+_Met = Mapping[int, tuple[int, Meeting]]
+"""Per axis of both a table and a loss, its place in the loss, and which classes meet."""
+
+
+def _met(layout: TableLayout, loss: TableLayout) -> _Met:
+    mine, places = layout.by_axis, enumerate(loss.by_axis.items())
+    return {a: (place, meeting(mine[a], part)) for place, (a, part) in places if a in mine}
+
+
 def _boxes(
-    layout: TableLayout, loss: TableLayout, index: tuple[int, ...]
+    layout: TableLayout, met: _Met, index: tuple[int, ...]
 ) -> Iterator[tuple[slice | Indices, ...]]:
     """Indices into a table of layout `layout` for all entries that meet one entry of a loss.
 
     Neighbouring classes are slices, so that numpy copies nothing.
     """
-    entry = dict(zip(loss.axes, index, strict=True))
-    met = {
-        axis: (meeting(partition, loss.by_axis[axis]), entry[axis])
-        for axis, partition in layout.by_axis.items()
-        if axis in entry
-    }
-    runs = [met[a][0].runs[met[a][1]] if a in met else [slice(None)] for a in layout.axes]
+    entry = {axis: (found, index[place]) for axis, (place, found) in met.items()}
+    runs = [entry[a][0].runs[entry[a][1]] if a in entry else [slice(None)] for a in layout.axes]
     if all(len(r) <= LIMITS.most_runs for r in runs):
         yield from product(*runs)
         return
     chosen = [
-        met[axis][0].lefts[met[axis][1]] if axis in met else np.arange(partition.n)
+        entry[axis][0].lefts[entry[axis][1]] if axis in entry else np.arange(partition.n)
         for axis, partition in layout.by_axis.items()
     ]
     yield np.ix_(*chosen)
@@ -445,6 +499,9 @@ class RowUnits:
     def of(self, row: LinearQuery) -> int:
         """The units of one row."""
         return self._units.get(_line(row), 0)
+
+    def __len__(self) -> int:
+        return len(self._units)
 
     def __iter__(self) -> Iterator[tuple[LinearQuery, int]]:
         for line, units in self._units.items():

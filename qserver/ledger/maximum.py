@@ -36,6 +36,7 @@ from qserver.ledger.loss_tables import (
     common,
     state_of_tables,
     tables_of_state,
+    together,
     total,
     zero_table,
 )
@@ -254,10 +255,13 @@ class Maximum:
     def add(self, payments: Sequence[RowPayment]) -> None:
         """Add the losses of these rows, and take back the refunds."""
         self._by_value.clear()
+        is_first = not len(self._units)
         for payment in payments:
             self._units.add(payment.row, payment.units)
         losses = self._losses(payments)
         self._exact_losses = self._exact_losses and all(map(self._is_exact, payments))
+        if self._narrow:
+            losses = together(losses)
         if self._dense is not None:
             layout = self._dense.layout
             for loss in losses:
@@ -266,7 +270,8 @@ class Maximum:
                 self._add_dense(self._dense.refined(layout), losses)
                 return
             self._dense = None
-            losses = self._losses([RowPayment(r, u) for r, u in self._units])
+            if not is_first:
+                losses = together(self._losses([RowPayment(r, u) for r, u in self._units]))
         self._add_to_sum(losses)
 
     def top_with(self, payments: Sequence[RowPayment]) -> int:

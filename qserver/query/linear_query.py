@@ -113,6 +113,21 @@ class LinearQuery:
         return tuple(sorted({f.axis for t in self.terms for f in t.factors}))
 
     @cached_property
+    def ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """First and last value, per attribute, of a non-zero query's cells; parses nothing."""
+        terms: Sequence[Sequence[Any]] | None = self.__dict__.get("_document")
+        if terms is None:
+            of_axes = ([(f.axis, f.weights) for f in t.factors] for t in self.terms)
+            terms = [(1, [(axis, w.stops, w.values) for axis, w in one]) for one in of_axes]
+        low, high = list(self.sizes), [0] * len(self.sizes)
+        for _, factors in terms:
+            of = {axis: _ends_of_runs(stops, values) for axis, stops, values in factors}
+            for axis, size in enumerate(self.sizes):
+                first, last = of.get(axis, (0, size - 1))
+                low[axis], high[axis] = min(low[axis], first), max(high[axis], last)
+        return tuple(low), tuple(high)
+
+    @cached_property
     def denominator(self) -> int:
         """A common denominator of all cell values."""
         return common_denominator(t.coefficient for t in self.terms)
@@ -233,6 +248,12 @@ def _collect(sizes: tuple[int, ...], terms: Sequence[Term]) -> LinearQuery:
     _check_size(kept)
     kept.sort(key=lambda t: [(f.axis, f.weights.stops, f.weights.values) for f in t.factors])
     return LinearQuery(sizes, tuple(kept))
+
+
+def _ends_of_runs(stops: Sequence[int], values: Sequence[int]) -> tuple[int, int]:
+    """The first and the last value with a weight."""
+    runs = [i for i, weight in enumerate(values) if weight]
+    return stops[runs[0] - 1] if runs[0] else 0, stops[runs[-1]] - 1
 
 
 def _n_runs(terms: Sequence[Term]) -> int:

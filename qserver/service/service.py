@@ -144,6 +144,13 @@ class Service:
         NotFoundError."""
         return self._datasets.stamp(name)
 
+    def read(self, name: str) -> None:
+        """Read what came to a dataset's history, so that what is asked next need not; raises."""
+        for datasets in (self._datasets, self._workloads):
+            opened = datasets.refresh(name)
+            with opened.lock:
+                opened.replica.engine.catch_up()
+
     def is_new(self, name: str, idempotency: Idempotency) -> bool:
         """Whether a key is new; IdempotencyError if it came with another body."""
         return self._asking.asked_before(name, idempotency, wait_s=0) is None

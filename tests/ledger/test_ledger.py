@@ -234,6 +234,29 @@ def test_a_record_below_what_the_charges_cost_is_refused() -> None:
         restored((6,), neighbours=Neighbours(), charges=charges, spent_nano=1500)
 
 
+def test_a_record_is_known_at_once_and_refused_at_every_sum() -> None:
+    """Who answers from history adds up no charges; who plans cannot pass by a contradiction."""
+    ledger = CellLedger((6,))
+    ledger.extend([count((6,), a0=[0, 1]), count((6,), a0=[1])])
+    ledger.record(1500)
+    assert ledger.spent_nano == 1500
+    for _ in range(2):
+        with pytest.raises(StoreError, match="less than what its charges cost"):
+            ledger.spent_after([count((6,), a0=[5])])
+    with pytest.raises(StoreError, match="less than what its charges cost"):
+        ledger.state()
+
+
+def test_charges_after_a_record_are_added_to_it() -> None:
+    ledger = CellLedger((6,))
+    ledger.append(count((6,), a0=[0]))
+    ledger.record(1400)
+    ledger.append(count((6,), a0=[0]))
+    assert ledger.copy().spent_nano == ledger.spent_nano == 2000
+    ledger.record(2300)
+    assert (ledger.spent_nano, ledger.bound_nano) == (2300, 2000)
+
+
 def test_sums_past_64_bits_fall_back_to_prices() -> None:
     """Nothing wraps around: the figures stay upper bounds in Python integers."""
     ledger = CellLedger((6,))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qserver.ledger import loss_tables
 from qserver.ledger.branch_and_bound import ShiftedSum
 from qserver.ledger.constants import LedgerLimits
 from qserver.ledger.loss import cell_shapes, pair_shapes
@@ -22,6 +25,7 @@ from qserver.ledger.loss_tables import (
     from_classes,
     meeting,
     parents,
+    together,
     total,
     zero_table,
 )
@@ -117,6 +121,28 @@ def test_a_table_holds_the_sum_of_what_was_added(seed: int) -> None:
         table.add(loss)
         np.testing.assert_array_equal(dense(table, SIZES), expected)
         assert table.top == foreseen == expected.max()
+
+
+@pytest.mark.parametrize("most_table", [1, 100, 10_000])
+@pytest.mark.parametrize("seed", range(N_SEEDS))
+def test_losses_together_are_few_of_the_same_sum(
+    monkeypatch: pytest.MonkeyPatch, seed: int, most_table: int
+) -> None:
+    losses = random_losses(seed, 40)
+    losses += [replace(loss, values=-loss.values) for loss in losses[:3]]
+    monkeypatch.setattr(loss_tables, "LIMITS", LedgerLimits(most_table=most_table))
+    found = together(losses)
+    expected = sum(dense(loss, SIZES) for loss in losses)
+    np.testing.assert_array_equal(sum(dense(one, SIZES) for one in found), expected)
+    large = max(loss.layout.n_entries for loss in losses)
+    assert all(one.layout.n_entries <= max(large, most_table) for one in found)
+    assert sum(one.is_refund for one in found) == 3
+    if most_table > np.prod(SIZES):
+        scopes = {loss.layout.axes for loss in losses}
+        assert len(found) == len(scopes) + 3
+        one = next(one.layout for one in found if one.layout.axes)
+        alike = [loss.layout for loss in losses if loss.layout.axes == one.axes]
+        assert one.shape[0] == reduce(common, [layout.partitions[0] for layout in alike]).n
 
 
 @pytest.mark.parametrize("seed", range(N_SEEDS))

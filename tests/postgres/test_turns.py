@@ -7,6 +7,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import inf
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,8 @@ from qserver.postgres.results import table
 from qserver.postgres.statements import dataset_answers
 from qserver.postgres.statements import turns as module
 from qserver.postgres.statements.asker import Shown
+from qserver.postgres.statements.dataset_answers import Answerer
+from qserver.postgres.statements.processes import Calculator
 from qserver.postgres.statements.turns import LONG_TEXT, Lane, Turns, Use
 from qserver.postgres.wire.messages import GoneError, Stream
 from qserver.query.sql.tables.catalogue_relations import Names
@@ -99,6 +103,44 @@ def test_costly_forms_and_new_ones_have_lanes_of_their_own(
     assert lane_of("x" * 36_000, 0.01) == "costly"  # of which nothing is known but its length
     with taken(turns.costly, turns.short), turns.of(use, "new"):
         assert turns.first._free == 0  # a storm of new ones holds up none that is known
+
+
+def test_a_statement_goes_on_where_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process has read the history; another one would have to do all of it again."""
+    used = iter(range(100))
+    monkeypatch.setattr(module, "_used_s", lambda _: float(next(used)))
+    turns, use, other = Turns(), Use(), Use()
+    with turns.of(use, "SELECT"):
+        assert not turns.first._free
+    with turns.of(use, "SELECT", goes_on=True):
+        assert not turns.first._free
+    for one, goes_on in ((other, True), (use, False), (use, True)):
+        with turns.of(one, "SELECT", goes_on=goes_on):
+            assert not turns.costly._free
+
+
+def test_a_long_history_is_read_at_no_cost_to_a_statement(town: Deployment) -> None:
+    """What a statement may take of the processor begins once its process knows the history."""
+
+    class Process(Calculator):
+        def ask(self, method: str, call: object, *, most_s: float | None = None) -> Any:
+            asked.append((method, most_s))
+            return getattr(Answerer(service), method)(call)
+
+    asked, service = list[tuple[str, float | None]](), town.service()
+    turns = Turns([Process(clock=lambda _: 0.0) for _ in range(3)])
+    with connected(service, turns=turns) as client:
+        client.start()
+        client.query("SET qserver.spend = on")
+        sent = threading.Thread(target=client.query, args=(f"{FREE.format(25)} WITHIN 20",))
+        sent.start()
+        while sent.is_alive():
+            town.work_off()
+        sent.join(TIMEOUT_S)
+        client.query("SELECT count(*) FROM nothing")
+    runs = [one for one in asked if one[0] != "columns"]
+    assert len(runs) >= 4
+    assert set(zip(runs[::2], runs[1::2], strict=True)) == {(("read", inf), ("run", None))}
 
 
 def test_messages_are_read_one_at_a_time_and_long_ones_apart() -> None:

@@ -36,6 +36,20 @@ def test_value_at_every_cell_is_the_sum_of_products(dense: DenseQuery) -> None:
     assert vector(dense.query()) == dense.vector()
 
 
+@given(dense_queries())
+def test_ends_are_those_of_each_terms_cells_parsed_or_not(dense: DenseQuery) -> None:
+    """Terms may cancel in a cell, so that a box may be larger than the query's own cells."""
+    query = dense.query()
+    if query.is_zero:
+        return
+    alone = [LinearQuery(query.sizes, (term,)) for term in query.terms]
+    found = [cell for one in alone for cell, weight in vector(one).items() if weight]
+    ends = tuple(zip(*((min(axis), max(axis)) for axis in zip(*found, strict=True)), strict=True))
+    later = LinearQuery.later(query.sizes, query.to_document())
+    assert query.ends == later.ends == ends
+    assert "terms" not in vars(later)
+
+
 @given(pairs, small_fractions)
 def test_sums_differences_and_multiples_act_cell_by_cell(
     pair: tuple[DenseQuery, DenseQuery], by: Fraction

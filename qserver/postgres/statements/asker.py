@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -132,9 +133,10 @@ class Asker:
 
     def _awaited(self, call: Call) -> Told:
         """The answer; a job's statement is asked again when the job ends."""
-        deadline = self.clock() + _MOST_WAIT_S
+        deadline, goes_on = self.clock() + _MOST_WAIT_S, False
         while self.clock() < deadline:
-            found = self._asked("run", call)
+            found = self._asked("run", call, goes_on=goes_on)
+            goes_on = True
             if isinstance(found, Told):
                 return found
             with self.turns.paused():
@@ -145,11 +147,14 @@ class Asker:
             TOO_LATE, "The answer is still being measured.", hint="Send the statement again later."
         )
 
-    def _asked(self, method: str, call: Call) -> Any:
-        with self.turns.of(self.use, call.text.text, method) as process:
-            if process is not None:
-                return process.ask(method, call)
-            return getattr(Answerer(self.service), method)(call)
+    def _asked(self, method: str, call: Call, *, goes_on: bool = False) -> Any:
+        with self.turns.of(self.use, call.text.text, method, goes_on=goes_on) as process:
+            if process is None:
+                return getattr(Answerer(self.service), method)(call)
+            if method == "run":
+                # A history is as long as it is: no statement is refused for reading it.
+                process.ask("read", call.dataset, most_s=math.inf)
+            return process.ask(method, call)
 
     def _wait(self, job: JobStatus, deadline: float) -> None:
         """Return when a job ends or the time is over; GoneError."""

@@ -108,6 +108,11 @@ class Answerer:
 
     service: Service
 
+    def read(self, dataset: str) -> None:
+        """Read what came to a dataset's history; a statement says what is wrong with it."""
+        with contextlib.suppress(Exception):
+            self.service.read(dataset)
+
     def columns(self, call: Call) -> tuple[Column, ...]:
         """The columns by the text alone, without asking; PostgresError."""
         if explains(call.text.text):

@@ -109,8 +109,11 @@ class Calculator:
             self._pipe.close()
         self._process = self._pipe = None
 
-    def ask(self, method: str, call: object) -> Any:
+    def ask(self, method: str, call: object, *, most_s: float | None = None) -> Any:
         """The result of a method of its Answerer for a call.
+
+        Args:
+            most_s: what it may take of the processor, if that is not as ever.
 
         Raises:
             PostgresError: what the method raises, or that it took too long.
@@ -118,15 +121,15 @@ class Calculator:
         process = self.start()
         assert self._pipe is not None  # noqa: S101 - it has just started
         try:
-            return self._asked(process, self._pipe, (method, call))
+            return self._asked(process, self._pipe, (method, call), most_s or self._most_s)
         except PostgresError:
             raise
         except BaseException:
             self.end()  # its reply must not be taken for the next one's
             raise
 
-    def _asked(self, process: int, pipe: Connection, request: object) -> Any:
-        end = self._clock(process) + self._most_s
+    def _asked(self, process: int, pipe: Connection, request: object, most_s: float) -> Any:
+        end = self._clock(process) + most_s
         try:
             pipe.send(request)
             while not pipe.poll(_LOOK_S):
@@ -135,7 +138,7 @@ class Calculator:
                     self.start()  # the next statement shall not wait for all of it
                     raise PostgresError(
                         TOO_LATE,
-                        f"The statement took more than {self._most_s:g} s of the processor.",
+                        f"The statement took more than {most_s:g} s of the processor.",
                         hint="Ask its parts.",
                     )
             is_answer, found = pipe.recv()

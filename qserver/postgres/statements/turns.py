@@ -94,11 +94,13 @@ class Use:
     Args:
         is_gone: whether its client has gone.
         lane, number: in which it has a turn here, and its place there; None for none.
+        began: the lane of statements in which it last had a turn.
     """
 
     is_gone: Callable[[], bool] = bool
     lane: Lane | None = None
     number: float = 0.0
+    began: Lane | None = None
 
 
 class Turns:
@@ -136,10 +138,15 @@ class Turns:
             lane.leave()
 
     @contextlib.contextmanager
-    def of(self, use: Use, text: str, method: str = "run") -> Iterator[Calculator | None]:
+    def of(
+        self, use: Use, text: str, method: str = "run", *, goes_on: bool = False
+    ) -> Iterator[Calculator | None]:
         """A turn of a connection for a method and a text; the process that computes.
 
         It gives up its turn here meanwhile.
+
+        Args:
+            goes_on: whether it goes on with what it began: then its process knows the most of it.
         """
         form = hash((method, _VALUES.sub("0", text[:LONG_TEXT])))
         took = self._took.get(form, lambda: deque(maxlen=_LAST))
@@ -147,6 +154,7 @@ class Turns:
         known_s = sorted(took)[-2:][0] if took else 0.0
         seconds = known_s + len(text) * _CHARACTER_S
         lane = self.costly if seconds > _LITTLE_S else self.short if took else self.first
+        lane = use.began = (use.began if goes_on else None) or lane
         with self.paused():
             lane.enter(self._number(seconds), use.is_gone)
             begun = _used_s(lane)
