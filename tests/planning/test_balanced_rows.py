@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from scipy.stats import chi2
 
+from qserver.inference.engine import RowEstimate
 from qserver.planning.balanced_row import BalancedDemand
 from qserver.planning.blocks.rent import Own, OwnRowsAlone
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
@@ -24,6 +26,7 @@ from tests.benchmarks.synthetic_noise import Snapshot, question_of
 
 SIZES = (6, 5, 4, 4)
 TOTAL = primitive(total_query(SIZES)).key
+N_HISTORIES = 100
 
 
 def some(rng: random.Random, most: int = 3) -> Primitive:
@@ -68,7 +71,8 @@ class Played:
             found.ask(some(rng, most), 40.0 * 2.0 ** rng.choice((0, 0, 1, -1)))
         return found
 
-    def ask(self, query: Primitive, length: float) -> None:
+    def ask(self, query: Primitive, length: float) -> RowEstimate:
+        """The estimate that the question's plan leads to; the truth is 0."""
         requirement = Requirement(length, 0.95)
         question = question_of(query, requirement)
         self.alone.add(Own(question.row, question.roomy_half_width, 0.95))
@@ -82,6 +86,7 @@ class Played:
         )
         assert found is not None
         assert found.half_width <= question.row_half_width
+        return found
 
     @property
     def rows(self) -> list[Any]:
@@ -101,6 +106,18 @@ def test_questions_on_many_cells_cost_less_than_their_own_rows(seed: int) -> Non
     for one in found.snapshot.live:
         lost += one.alpha_nano * dense(primitive(one.row)) ** 2
     assert spent == lost.max()
+
+
+@pytest.mark.slow
+def test_errors_are_as_large_as_is_stated() -> None:
+    """One question of each of many histories: squares of errors in stated deviations add up."""
+    squares = []
+    for seed in range(N_HISTORIES):
+        played = Played.of(seed, n=10, generator=np.random.default_rng(seed))
+        assert any(map(is_balanced, played.rows))
+        error = played.ask(some(random.Random(-1 - seed)), 20.0).posterior
+        squares.append(error.estimate**2 / error.error.variance)
+    assert 1e-6 < chi2.cdf(sum(squares), N_HISTORIES) < 1.0 - 1e-6
 
 
 @pytest.mark.parametrize(
