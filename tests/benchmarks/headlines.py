@@ -50,7 +50,9 @@ class Headline:
             shown = self._shown(row)
             line = found.setdefault(tuple(shown.values()), dict(shown))
             line[str(row[by])] = row[value]
-        return list(found.values())
+        # A row may lack some values, as what pays for a history has no place in a synthesised one.
+        headings = dict.fromkeys(heading for line in found.values() for heading in line)
+        return [{heading: line.get(heading) for heading in headings} for line in found.values()]
 
 
 def headline_text(name: str, rows: Sequence[Row]) -> str:
