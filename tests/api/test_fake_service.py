@@ -23,8 +23,8 @@ PARTS = (
     (LedgerViews, FakeService),
     (ModelService, FakeModels),
 )
-# What only pages look at, which have no service in memory.
-PAGES_ONLY = {"known", "asked", "burn_down"} | {
+# Only pages and the port, which have no service in memory, call these.
+OF_OTHERS = {"known", "asked", "burn_down", "read"} | {
     "n_changes",
     "n_charges",
     "attached",
@@ -35,7 +35,7 @@ PAGES_ONLY = {"known", "asked", "burn_down"} | {
 def _methods() -> Iterator[tuple[str, Callable[..., Any], type]]:
     for real, fake in PARTS:
         for name, method in inspect.getmembers(real, inspect.isfunction):
-            if not name.startswith("_") and name not in PAGES_ONLY:
+            if not name.startswith("_") and name not in OF_OTHERS:
                 yield name, method, fake
 
 

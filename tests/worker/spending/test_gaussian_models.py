@@ -122,7 +122,7 @@ def test_two_measurements_of_the_same_cells_are_one_of_both_precisions(town: Dep
     shift = brentq(lambda by: np.maximum(expected + by, 0.0).sum() - total, -1e4, 1e4)
     assert np.allclose(told, np.maximum(expected + shift, 0.0) / total, atol=2e-3)
     # And counts on them are free, by the rows' own estimates.
-    answer = town.submit({"sex": "Male"}, length=200)
+    answer = town.submit({"sex": "Male"}, length=200, confidence=0.9999999)
     assert isinstance(answer, Answer)
     assert (answer.charged_nano, answer.low <= N_MEN <= answer.high) == (0, True)
 

@@ -1,0 +1,1 @@
+"""Plans of many questions at once."""
