@@ -245,6 +245,8 @@ def test_a_record_is_known_at_once_and_refused_at_every_sum() -> None:
             ledger.spent_after([count((6,), a0=[5])])
     with pytest.raises(StoreError, match="less than what its charges cost"):
         ledger.state()
+    with pytest.raises(StoreError, match="less than what its charges cost"):
+        assert ledger.spent_nano
 
 
 def test_charges_after_a_record_are_added_to_it() -> None:
