@@ -248,11 +248,9 @@ class CellLedger:
         It depends on the order of events. Each charge raises it by at most its price; after a
         loose bound it stays until the bound has caught up.
         """
-        # Nothing is pending once the charges contradict the recorded figure: `_take_in` raises.
-        if self._pending and self._recorded is not None:
-            n, recorded_nano = self._recorded
-            if n == len(self._pending):
-                return recorded_nano
+        # Once charges contradict the recorded figure, nothing is pending: `_take_in` raises.
+        if self._recorded is not None and self._recorded[0] == len(self._pending) > 0:
+            return self._recorded[1]
         self._take_in()
         return self._spent_nano
 

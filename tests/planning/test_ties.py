@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from qserver.planning.effort import Effort
-from qserver.planning.workloads.whole_domain import are_about_all
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload
+from qserver.planning.workloads.workload_base import are_about_all
 from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question

@@ -24,8 +24,13 @@ from qserver.planning.holdings import Holdings, extended, meeting
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.workloads.one_by_one import Single, one_by_one, rows_alone
-from qserver.planning.workloads.whole_domain import are_about_all
-from qserver.planning.workloads.workload_base import Scaling, best_on, places_of, view_of
+from qserver.planning.workloads.workload_base import (
+    Scaling,
+    are_about_all,
+    best_on,
+    places_of,
+    view_of,
+)
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import PlanKind
