@@ -13,9 +13,10 @@ Let R be the total's rho, and v_i the variance that question i may have. Its bal
 at the best R. Balanced rows are measured where own rows of all paid questions, A, cost more than H.
 Then the total is due if it is known less than half as exactly as at the best R, and else the
 cheaper row is taken. Only paid questions decide, not the one that is asked, so that a shorter
-length never costs less.
+length never costs less while the limit can pay the total.
 
-At most 3 A is spent, and what one question costs, where each row is its question's own or balanced.
+At most 3 A is spent, and what one question costs, where each row is its question's own or balanced
+and the two errors of a balanced one do not correlate; else each may cost somewhat more.
 The total has at most the greater of R and 1 / (4 v_i), of which R is half at least; a balanced row
 has at most 1 / (4 v_i), twice its part of H. So both lose at most 2 H in a cell, which is less than
 2 A before the last such question, and own rows at most A.
@@ -62,16 +63,13 @@ class BalancedDemand:
 
     def total(self, scopes: Scopes, holdings: Holdings) -> float | None:
         """The total's best rho; None where own rows cost no more."""
-        relation = holdings.ledger.neighbours.relation
-        is_apt = holdings.engine.law.is_additive and relation == "add-remove"
-        if not is_apt or holdings.period_axis is not None:
-            return None
         course = scopes.all(holdings).course
         if self._n_read < len(course.paid):
             self._follow(course.paid)
             total, price = self._best()
             most_nano = price * NANO * holdings.most_cost_of(frozenset())
             self._total = total if _is_less(most_nano, course, holdings) else None
+            self._n_read = len(course.paid)
         return self._total
 
     def _follow(self, paid: Sequence[PaidQuestion]) -> None:
@@ -79,7 +77,6 @@ class BalancedDemand:
             variance, key = Precision.of(question).sharpness ** -2, question.form.key
             if key not in self._least or variance < self._least[key][0]:
                 self._least[key] = variance, is_predicate(question.row)
-        self._n_read = len(paid)
 
     def _best(self) -> tuple[float, float]:
         """The total's best rho, and H; other questions are counted at their own rows' charges."""
@@ -90,6 +87,13 @@ class BalancedDemand:
         total, price = _best(variances)
         # Every charge is rounded up to one of 1e-9.
         return total, price + alone + (len(self._least) + 1) / NANO
+
+
+def is_apt(holdings: Holdings) -> bool:
+    """Whether balanced rows can cost less: under Gaussian noise where records come and go."""
+    relation = holdings.ledger.neighbours.relation
+    is_additive = holdings.engine.law.is_additive
+    return is_additive and relation == "add-remove" and holdings.period_axis is None
 
 
 def _is_less(price_nano: float, course: Course, holdings: Holdings) -> bool:

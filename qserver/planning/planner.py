@@ -189,11 +189,11 @@ def _unmet(
 ) -> Plan:
     """The plan if history does not suffice, with its paid question."""
     question, estimate, on_fault = ways.question, ways.estimate, ways.holdings.on_fault
-    way = _direct(ways, rule, effort=effort)
+    way = _direct(ways, rule, allowed_nano=allowed_nano, effort=effort)
     plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
     choice = Decision()
     direct = PurchaseOffer(way.priced, way.candidate.weights)
-    by_rows = partial(_by_rows, ways, rule, direct, effort=effort)
+    by_rows = partial(_by_rows, ways, rule, direct, allowed_nano=allowed_nano, effort=effort)
     if earlier is not None:
         before = partial(
             earlier.offer,
@@ -227,6 +227,7 @@ def _by_rows(
     direct: PurchaseOffer,
     half_width: float,
     *,
+    allowed_nano: int,
     effort: Effort,
 ) -> PurchaseOffer | None:
     """The cheapest way by rows alone at a half-width; None if none is needed.
@@ -247,13 +248,16 @@ def _by_rows(
     if estimate is not None and estimate.half_width <= question.row_half_width:
         return None
     try:
-        way = _direct(RowCandidates(question, holdings, estimate), rule, effort=effort)
+        ways = RowCandidates(question, holdings, estimate)
+        way = _direct(ways, rule, allowed_nano=allowed_nano, effort=effort)
     except CapacityError:
         return None
     return PurchaseOffer(way.priced, way.candidate.weights)
 
 
-def _direct(ways: RowCandidates, rule: RentOrBuy | None, *, effort: Effort) -> _Direct:
+def _direct(
+    ways: RowCandidates, rule: RentOrBuy | None, *, allowed_nano: int, effort: Effort
+) -> _Direct:
     """The cheapest way by rows alone.
 
     If the own row costs nothing, history can only save charges that cost nothing now. A way by many
@@ -274,7 +278,8 @@ def _direct(ways: RowCandidates, rule: RentOrBuy | None, *, effort: Effort) -> _
             raise CapacityError(TOO_SHORT)
         best = _Direct(fresh, holdings.priced(fresh.purchase))
     best = sound("periods", partial(_by_periods, ways, rule, best), holdings.on_fault) or best
-    return sound("balanced row", partial(_balanced, ways, rule, best), holdings.on_fault) or best
+    balanced = partial(_balanced, ways, rule, best, allowed_nano=allowed_nano)
+    return sound("balanced row", balanced, holdings.on_fault) or best
 
 
 def _count_rows(estimate: RowEstimate | None, effort: Effort) -> None:
@@ -311,19 +316,21 @@ def _by_periods(ways: RowCandidates, rule: RentOrBuy | None, best: _Direct) -> _
     return best if found is None or found.priced.price_nano > most_nano else found
 
 
-def _balanced(ways: RowCandidates, rule: RentOrBuy | None, best: _Direct) -> _Direct:
+def _balanced(
+    ways: RowCandidates, rule: RentOrBuy | None, best: _Direct, *, allowed_nano: int
+) -> _Direct:
     """The way by a balanced row, where it is cheaper or the total is due and can be paid."""
     question, holdings = ways.question, ways.holdings
     if rule is None or question.measure == "only_this":
         return best
-    total = rule.balanced.total(rule.scopes, holdings)
+    total = rule.balanced_total(holdings)
     if total is None:
         return best
     way = BalancedWay(question, holdings, best=total)
     if not way.is_due:
         return _best(holdings, best, way.candidates()) or best
     found = _best(holdings, None, way.candidates())
-    fits = found is not None and found.priced.spent_after_nano <= holdings.limit_nano
+    fits = found is not None and found.priced.spent_after_nano <= allowed_nano
     return found if found is not None and fits else best
 
 

@@ -16,6 +16,7 @@ from qserver.inference.engine import RowEstimate
 from qserver.planning.balanced_row import BalancedDemand
 from qserver.planning.blocks.rent import Own, OwnRowsAlone
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.planner import plan_answer
 from qserver.query.linear_query import linear_query, total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
@@ -199,6 +200,20 @@ def test_at_most_three_times_own_rows_are_spent(seed: int) -> None:
             found.ask(primitive(linear_query(SIZES, [(1, axes)])), 20.0)
             spent, alone = found.snapshot.ledger.spent_nano, found.alone.settled_with_row(None)
             assert spent <= 3 * alone
+
+
+def test_a_total_that_is_due_refuses_no_row_that_can_be_paid() -> None:
+    """What a snapshot may spend can be less than the limit of its population."""
+    rng, played = random.Random(0), Played.of(0, n=0)
+    asked = [(some(rng), 40.0 * 2.0 ** rng.choice((0, 0, 1, -1))) for _ in range(3)]
+    for query, length in asked[:2]:
+        played.ask(query, length)
+    holdings, rule = played.snapshot.holdings, played.snapshot.rule
+    question = question_of(asked[2][0], Requirement(40.0, 0.95))
+    own, due = (plan_answer(question, holdings, rule=one) for one in (None, rule))
+    assert own.spent_after_nano < due.spent_after_nano
+    plan = plan_answer(question, holdings, rule=rule, allowed_nano=due.spent_after_nano - 1)
+    assert plan.spent_after_nano == own.spent_after_nano
 
 
 def test_the_plan_is_the_same_in_every_process() -> None:

@@ -119,6 +119,20 @@ def test_a_statement_goes_on_where_it_began(monkeypatch: pytest.MonkeyPatch) -> 
             assert not turns.costly._free
 
 
+def test_the_reading_of_a_history_makes_no_statement_costly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used = [0.0]
+    monkeypatch.setattr(module, "_used_s", lambda _: used[-1])
+    turns, use = Turns(), Use()
+    for _ in range(3):
+        with turns.of(use, "SELECT"):
+            used.append(used[-1] + 60.0)
+            use.read_s = 59.99
+    with turns.of(use, "SELECT"):
+        assert not turns.short._free
+
+
 def test_a_long_history_is_read_at_no_cost_to_a_statement(town: Deployment) -> None:
     """What a statement may take of the processor begins once its process knows the history."""
 

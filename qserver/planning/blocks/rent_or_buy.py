@@ -62,7 +62,7 @@ from dataclasses import dataclass, field
 from math import isinf
 
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.balanced_row import BalancedDemand
+from qserver.planning.balanced_row import BalancedDemand, is_apt
 from qserver.planning.blocks.horizon import invested
 from qserver.planning.blocks.levels import Learner
 from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, cheaper, need_of
@@ -122,6 +122,15 @@ class RentOrBuy:
     def take_in(self, paid: PaidQuestion) -> None:
         """Add a question that was paid for."""
         self.scopes.take_in(paid)
+
+    def balanced_total(self, holdings: Holdings) -> float | None:
+        """The total's best rho where balanced rows would have cost less; None elsewhere."""
+        if not is_apt(holdings):
+            return None
+        # A demand that a checkpoint kept is one on the learnt levels.
+        if self.learner is not None:
+            holdings = self.learner.view(holdings, self.scopes.paid)
+        return self.balanced.total(self.scopes, holdings)
 
     def views(
         self,

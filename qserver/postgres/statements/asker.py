@@ -153,7 +153,9 @@ class Asker:
                 return getattr(Answerer(self.service), method)(call)
             if method == "run":
                 # A history is as long as it is: no statement is refused for reading it.
+                begun = process.used_s
                 process.ask("read", call.dataset, most_s=math.inf)
+                self.use.read_s = process.used_s - begun
             return process.ask(method, call)
 
     def _wait(self, job: JobStatus, deadline: float) -> None:

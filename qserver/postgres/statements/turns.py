@@ -95,12 +95,14 @@ class Use:
         is_gone: whether its client has gone.
         lane, number: in which it has a turn here, and its place there; None for none.
         began: the lane of statements in which it last had a turn.
+        read_s: processor time of that turn that went into reading a history.
     """
 
     is_gone: Callable[[], bool] = bool
     lane: Lane | None = None
     number: float = 0.0
     began: Lane | None = None
+    read_s: float = 0.0
 
 
 class Turns:
@@ -157,11 +159,11 @@ class Turns:
         lane = use.began = (use.began if goes_on else None) or lane
         with self.paused():
             lane.enter(self._number(seconds), use.is_gone)
-            begun = _used_s(lane)
+            begun, use.read_s = _used_s(lane), 0.0
             try:
                 yield lane.process
             finally:
-                spent = _used_s(lane) - begun
+                spent = _used_s(lane) - begun - use.read_s
                 took.append(spent if spent >= 0 else MOST_SECONDS)  # the process was ended
                 lane.leave()
 
