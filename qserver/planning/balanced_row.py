@@ -38,14 +38,14 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.blue import NEW
 from qserver.inference.rows.refinement import Weights
-from qserver.inference.tables.blocks.pattern import as_box
+from qserver.inference.tables.blocks.pattern import as_box, sets_of
 from qserver.planning.blocks.rent import Course, Precision
 from qserver.planning.blocks.scopes import Scopes
 from qserver.planning.constants import PLANNER
 from qserver.planning.fresh_row import alpha_nano_up
 from qserver.planning.holdings import Holdings
 from qserver.planning.row_candidates import Candidate, kind_of_rows
-from qserver.query.linear_query import LinearQuery, total_query
+from qserver.query.linear_query import total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.records.charge import NANO
@@ -76,7 +76,7 @@ class BalancedDemand:
         for question in paid[self._n_read :]:
             variance, key = Precision.of(question).sharpness ** -2, question.form.key
             if key not in self._least or variance < self._least[key][0]:
-                self._least[key] = variance, is_predicate(question.row)
+                self._least[key] = variance, bool(sets_of(as_box(question.row)))
 
     def _best(self) -> tuple[float, float]:
         """The total's best rho, and H; other questions are counted at their own rows' charges."""
@@ -100,14 +100,6 @@ def _is_less(price_nano: float, course: Course, holdings: Holdings) -> bool:
     """Whether this is less than the price of own rows alone; a quick bound may say no."""
     quick = course.rent_nano(holdings, octave=course.octaves[0])
     return price_nano < quick and price_nano < course.rent_nano(holdings)
-
-
-def is_predicate(row: LinearQuery) -> bool:
-    """Whether the row is the indicator of a product of sets, not of everything."""
-    terms = as_box(row).terms
-    if len(terms) != 1 or terms[0].coefficient != 1 or not terms[0].by_axis:
-        return False
-    return all(w.is_indicator for w in terms[0].by_axis.values())
 
 
 def _best(variances: FloatArray) -> tuple[float, float]:
@@ -159,7 +151,7 @@ class BalancedWay:
         """The way, if there is one."""
         target, confidence = self.question.roomy_half_width, self.question.confidence
         variance = Precision(target, confidence).sharpness ** -2
-        for _ in range(PLANNER.tries if is_predicate(self.question.row.row) else 0):
+        for _ in range(PLANNER.tries if sets_of(as_box(self.question.row.row)) else 0):
             rows, weights, half_width = self._at(variance)
             if half_width <= target:
                 if rows:

@@ -16,7 +16,14 @@ from math import prod
 import numpy as np
 
 from qserver.inference.tables.blocks.nested_partitions import Chain
-from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern, as_box, remainder
+from qserver.inference.tables.blocks.pattern import (
+    BlockKey,
+    Lattice,
+    Pattern,
+    as_box,
+    remainder,
+    sets_of,
+)
 from qserver.planning.constants import PLANNER
 from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import Primitive
@@ -61,11 +68,8 @@ def roundings(lattice: Lattice, query: Primitive) -> list[Rounded]:
     than 0 and 1, and none if there are more than 256 choices.
     """
     row = as_box(query.row)
-    terms = row.terms
-    if len(terms) != 1 or terms[0].coefficient != 1 or query.multiplier == 0:
-        return []
-    axes = terms[0].by_axis
-    if not all(w.is_indicator for w in axes.values()) or not lattice.resolves(row):
+    axes = sets_of(row)
+    if axes is None or query.multiplier == 0 or not lattice.resolves(row):
         return []
     # Rounded to all periods, a query would count those without data yet.
     options = [

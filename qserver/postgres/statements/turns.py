@@ -6,7 +6,7 @@ form took: those that differ in numbers and quoted texts alone. Each lane has a 
 statement computes at a time. Forms of which nothing is known have a lane of their own, so that a
 storm of new ones holds up none that is known to take little. The processes of other lanes give way
 to that of short statements. Of these goes first who is likely to take least, and nobody waits for
-ever.
+ever. A statement whose job is done goes on in its lane, where the process has read the history.
 """
 
 from __future__ import annotations

@@ -440,3 +440,11 @@ def remainder(row: LinearQuery, weighted: Iterable[tuple[LinearQuery, float]]) -
     for other, weight in weighted:
         left = left - other.scaled(Fraction(weight))
     return primitive(as_box(left))
+
+
+def sets_of(row: LinearQuery) -> Mapping[int, Weights] | None:
+    """The sets by attribute of a row that `as_box` gave; None for a row that is no such product."""
+    if len(row.terms) != 1 or row.terms[0].coefficient != 1:
+        return None
+    by_axis = row.terms[0].by_axis
+    return by_axis if all(w.is_indicator for w in by_axis.values()) else None
