@@ -80,7 +80,9 @@ def test_psycopg_reads_the_first_and_the_last_day_and_none_of_nobody(
         [(low, high, n, _)] = rows(text + of)
         assert (low, high, n) == (first, last, (last - first).days)
     connection.execute("SET qserver.intervals = on")
-    assert rows("SELECT MAX(d) AS b FROM people WHERE age = 29") == [(None, FIRST, last)]
+    # At 0.95 the noise of 56 cells shows somebody where there is nobody, now and then.
+    sure = "SELECT MAX(d) AS b FROM people WHERE age = 29 CONFIDENCE 0.9999999"
+    assert rows(sure) == [(None, FIRST, last)]
     cursor = connection.execute("SELECT sex, MIN(d) AS a FROM people GROUP BY sex")
     assert [column.type_code for column in cursor.description or ()] == [25, *[1082] * 3]
     assert cursor.fetchall() == [(sex, *[FIRST] * 3) for sex in ("Female", "Male")]
