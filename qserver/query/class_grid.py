@@ -234,6 +234,10 @@ def class_grid(*queries: LinearQuery) -> ClassGrid:
 
 def axis_classes(axis: int, vectors: Sequence[Weights]) -> AxisClasses:
     """Classes of one attribute's values under these vectors (at least one)."""
+    if len(vectors) == 1 and len(vectors[0].stops) <= MAX_SIGNATURES:
+        numbers = dict[int, int]()
+        runs = tuple(numbers.setdefault(value, len(numbers)) for value in vectors[0].values)
+        return AxisClasses(axis, vectors[0].stops, runs, len(numbers))
     stops = np.unique(np.concatenate([np.array(v.stops) for v in vectors]))
     if len(stops) * len(vectors) > MAX_SIGNATURES:
         raise CapacityError("A query tells too many values of one attribute apart. Ask its parts.")

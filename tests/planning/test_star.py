@@ -11,7 +11,7 @@ import pytest
 
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.star import Star, fit_star, least_price, useful_blocks
-from qserver.planning.blocks.wants import Want
+from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Purchase
@@ -61,6 +61,32 @@ def test_one_block_as_fine_as_all_is_found_where_it_costs_least() -> None:
     blocks = Blocks(tuple(Chain((1, n)) for n in SIZES))
     solved = best_price(blocks, [Target(dense_of(r), HALF_WIDTH) for r in rows], confidence=0.95)
     assert star.price <= solved * 1.02
+
+
+def test_only_requirements_that_no_other_implies_are_kept() -> None:
+    """Which ones those are is told by components, one pair at a time."""
+    holdings, random = Snapshot(SIZES).holdings, np.random.default_rng(4)
+    rows = rows_on([(), (0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
+    wants = []
+    for row in random.choice(np.array(rows, dtype=object), 60).tolist():
+        half_width = float(random.choice([20.0, 25.0, 30.0, 50.0]))
+        want = want_of(holdings, primitive(row), half_width=half_width, confidence=CONFIDENCE)
+        assert want is not None
+        wants.append(want)
+    kept, expected = Wants(), list[Want]()
+    for want in wants:
+        kept.add(want)
+        if not any(implies(old, want) for old in expected):
+            expected = [old for old in expected if not implies(want, old)] + [want]
+    assert kept.wants == expected
+    assert len(rows) // 2 < len(expected) < len(wants)
+
+
+def implies(one: Want, other: Want) -> bool:
+    """Whether the variances of all components are as small where the first one is met."""
+    ratio = (other.half_width / one.half_width) ** 2 * (1 + 1e-9)
+    least = [(one.energies.get(j, 0.0) * ratio, e) for j, e in other.energies.items()]
+    return one.octave <= other.octave and all(e <= most for most, e in least)
 
 
 def test_an_old_base_of_other_blocks_is_no_start() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from fractions import Fraction
 
 import pytest
@@ -94,6 +96,19 @@ def test_document_comes_back_equal_through_json(dense: DenseQuery) -> None:
     query = dense.query()
     document = json.loads(json.dumps(query.to_document()))
     assert query_from_document(list(query.sizes), document) == query
+
+
+def test_documents_that_say_the_same_are_one_object_while_it_is_in_use() -> None:
+    """A row is a charge, a measurement and a paid question."""
+    document = [["1", [[0, [1, 3], [1, 0]]]]]
+    first = query_from_document((3, 4), document)
+    assert query_from_document([3, 4], json.loads(json.dumps(document))) is first
+    assert query_from_document((3, 5), document) is not first
+    assert query_from_document((3, 4), [["2", document[0][1]]]) == first.scaled(2)
+    place = weakref.ref(first)
+    del first
+    gc.collect()
+    assert place() is None
 
 
 @given(dense_queries())

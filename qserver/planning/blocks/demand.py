@@ -75,9 +75,10 @@ class Demand:
 
     def _trim(self, holdings: Holdings, octave: int) -> None:
         """Keep the requirements nearest to their targets if there are too many."""
-        wants, star = self.wanted.wants, self.stars.get((octave, depth_of(holdings)))
+        wants = self.wanted.wants
         if len(wants) <= PLANNER.most_choices:
             return
+        star = self.stars.get((octave, depth_of(holdings)))
         if star is None:
             self._forget(wants[: -PLANNER.most_choices // 2])
             return
@@ -94,7 +95,7 @@ class Demand:
 
 def depth_of(holdings: Holdings) -> int:
     """The finest level of all attributes."""
-    return max(c.n_levels for c in holdings.lattice.chains.values()) - 1
+    return holdings.lattice.depth
 
 
 def want_of(

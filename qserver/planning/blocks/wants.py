@@ -93,9 +93,14 @@ class Wants:
 
     def add(self, want: Want) -> None:
         """Take in a requirement, unless another one implies it."""
-        if any(_implies(old, want) for old in self.wants):
+        support = want.pattern.support
+        supports = {old.pattern.support for old in self.wants}
+        above, below = {s for s in supports if s >= support}, {s for s in supports if s <= support}
+        if any(w.pattern.support in above and _implies(w, want) for w in self.wants):
             return
-        self.wants = [old for old in self.wants if not _implies(want, old)]
+        self.wants = [
+            w for w in self.wants if w.pattern.support not in below or not _implies(want, w)
+        ]
         self.wants.append(want)
 
     def up_to(self, octave: int) -> list[Want]:
@@ -120,14 +125,12 @@ def normal_z(confidence: float) -> float:
 
 
 def _implies(one: Want, other: Want) -> bool:
-    """Whether meeting the first one means meeting the second, on any blocks.
+    """Whether meeting the first one means meeting the second, on any blocks with its components.
 
     A requirement of a tighter class implies none of a looser one, whose base is fitted without it.
     """
     if one.octave > other.octave or one.confidence < other.confidence:
         return False
     mine, others = one.energies, other.energies
-    if len(others) > len(mine) or not others.keys() <= mine.keys():
-        return False
     most = (other.half_width / one.half_width) ** 2 * (1.0 + PLANNER.rounding)
     return all(e <= most * mine[j] for j, e in others.items())

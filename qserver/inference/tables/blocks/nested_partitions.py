@@ -69,6 +69,13 @@ class Chain:
         return tuple(np.asarray(finest.reshape(k, -1).any(axis=1)) for k in self.n_parts)
 
     @cached_property
+    def real_below(self) -> tuple[NDArray[np.int64], ...]:
+        """Per level but the last, how many real parts each part has below, at least 1."""
+        shapes = zip(self.n_parts, self.is_real[1:], strict=False)
+        counts = (real.reshape(k, -1).sum(axis=1, dtype=np.int64) for k, real in shapes)
+        return tuple(np.asarray(np.maximum(1, one)) for one in counts)
+
+    @cached_property
     def n_real(self) -> tuple[int, ...]:
         """Per level, how many parts hold a class."""
         return tuple(int(real.sum()) for real in self.is_real)
@@ -83,14 +90,19 @@ class Chain:
 
     def resolves(self, weights: Weights) -> bool:
         """Whether `weights` are constant on every class."""
-        runs = values_at(weights, np.array(self.classes.stops, dtype=np.int64))
-        cuts = np.array(weights.stops, dtype=np.int64)
-        if not np.isin(cuts, np.array(self.classes.stops)).all():
+        if not self._stops.issuperset(weights.stops):
             return False
+        if self.classes.n == len(self.classes.stops):
+            return True
+        runs = values_at(weights, np.array(self.classes.stops, dtype=np.int64))
         ids = np.array(self.classes.ids)
         by_class = np.zeros(self.classes.n)
         by_class[ids] = runs
         return bool((by_class[ids] == runs).all())
+
+    @cached_property
+    def _stops(self) -> frozenset[int]:
+        return frozenset(self.classes.stops)
 
     def components(self, weights: Weights) -> tuple[FloatArray, ...]:
         """The component of each level: shape (parts,) per level, 0 on phantoms.
@@ -99,11 +111,8 @@ class Chain:
         level 1 on their mean over the slots of a coarser part is 0.
         """
         levels = [self.on_slots(weights).astype(np.float64)]
-        for (coarse, _), real in zip(
-            reversed(list(pairwise(self.n_parts))), self.is_real[:0:-1], strict=True
-        ):
-            children = (levels[-1] * real).reshape(coarse, -1)
-            counts = np.maximum(1, real.reshape(coarse, -1).sum(axis=1))
+        for counts, real in zip(self.real_below[::-1], self.is_real[:0:-1], strict=True):
+            children = (levels[-1] * real).reshape(len(counts), -1)
             levels.append(children.sum(axis=1) / counts)
         levels.reverse()
         found = [levels[0]]

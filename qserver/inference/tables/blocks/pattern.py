@@ -118,6 +118,11 @@ class Pattern:
         return {j: e for j, e in found.items() if e > least}
 
     @cached_property
+    def support(self) -> frozenset[BlockKey]:
+        """The components above rounding, one object for equal ones."""
+        return _one_of_equal(frozenset(self.energies))
+
+    @cached_property
     def finest(self) -> tuple[BlockKey, ...]:
         """The non-zero components that lie within no other."""
         support = list(self.energies) if self.exact is None else sorted(self.exact)
@@ -152,11 +157,18 @@ class Lattice:
     _levels: dict[tuple[int, Weights], int | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-
+    _resolved: dict[tuple[int, Weights], bool] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     _cells: dict[BlockKey, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     _real_cells: dict[BlockKey, int] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    @cached_property
+    def depth(self) -> int:
+        """The finest level of all attributes."""
+        return max(chain.n_levels for chain in self.chains.values()) - 1
 
     def lifted(self, key: BlockKey) -> BlockKey:
         """The component of these levels, which is on the single values of `apart`."""
@@ -218,8 +230,11 @@ class Lattice:
         )
 
     def _resolves(self, axis: int, weights: Weights) -> bool:
-        chain = self.chains.get(axis)
-        return chain is not None and ((axis, weights) in self._seen or chain.resolves(weights))
+        key, chain = (axis, weights), self.chains.get(axis)
+        if key not in self._resolved:
+            _trim(self._resolved)
+            self._resolved[key] = chain is not None and chain.resolves(weights)
+        return self._resolved[key]
 
     def components(self, axis: int, weights: Weights) -> Components:
         """The components of weights that the axis resolves, one per level."""
@@ -232,6 +247,11 @@ class Lattice:
 
 def _to_depth(components: Components, depth: int) -> Components:
     return tuple(x if i <= depth else np.zeros_like(x) for i, x in enumerate(components))
+
+
+@lru_cache(maxsize=_CACHED)
+def _one_of_equal(support: frozenset[BlockKey]) -> frozenset[BlockKey]:
+    return support
 
 
 def _trim(cache: dict[Any, Any]) -> None:
@@ -382,7 +402,7 @@ def _components(chain: Chain, weights: Weights) -> tuple[Whole, ...]:
     fits = 2 * _scale(chain) * max(1, int(abs(values).max())) < _FITS
     means, found = values if fits else values.astype(object), list[Whole]()
     for level in range(chain.n_levels - 1, 0, -1):
-        real, counts = chain.is_real[level], _counts(chain, level)
+        real, counts = chain.is_real[level], chain.real_below[level - 1]
         counts = counts if fits else counts.astype(object)
         shape, common = (len(counts), -1), lcm(*set(counts.tolist()))
         # The values on phantoms are 0.
@@ -393,15 +413,9 @@ def _components(chain: Chain, weights: Weights) -> tuple[Whole, ...]:
     return (means, *reversed(found))
 
 
-def _counts(chain: Chain, level: int) -> Whole:
-    """Real parts of a level in each part of the level above; 1 if there are none."""
-    real = chain.is_real[level].reshape(chain.n_parts[level - 1], -1)
-    return np.asarray(np.maximum(1, real.sum(axis=1, dtype=np.int64)))
-
-
 def _scale(chain: Chain) -> int:
     """Factor of a component of the coarsest level."""
-    return prod(lcm(*set(_counts(chain, i).tolist())) for i in range(1, chain.n_levels))
+    return prod(lcm(*set(counts.tolist())) for counts in chain.real_below)
 
 
 def as_box(row: LinearQuery) -> LinearQuery:
