@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import tee
 from types import MappingProxyType
 
-from qserver.inference.estimate import RowEstimate
+from qserver.inference.estimate import RowEstimate, trim
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, likeness
 from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge, blocks_and_row
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
@@ -44,6 +46,7 @@ from qserver.inference.tables.weights import (
     sources_of,
 )
 from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
@@ -181,6 +184,9 @@ class AlphaRecord:
 
 _WORTH = 1.0 - 1e-6
 _MAX_VIEWS = 8
+_MOST_SOUGHT = 1 << 9
+"""Rows whose weights are kept: of a workload of some hundred questions, each asked for twice."""
+_Sought = tuple[LinearQuery, Measurement | None]
 
 
 class MeasuredTables(PresentTables):
@@ -213,12 +219,14 @@ class MeasuredTables(PresentTables):
         self._kept: dict[str, list[int]] = {}
         self._n_events = 0
         self._views: list[MeasuredTables] = []
+        self._sought: OrderedDict[_Sought, Iterator[WeightChoice]] = OrderedDict()
 
     def extend(self, events: Iterable[TableMeasurement | Measurement]) -> None:
         """Add measurements, new or refined, in history order.
 
         A public total counts as the block () without noise. Of other rows only alphas are stored.
         """
+        self._sought.clear()
         for event in events:
             self._n_events += 1
             for view in self._views:
@@ -237,6 +245,7 @@ class MeasuredTables(PresentTables):
         found._live, found._views = self._live.copy(), []
         found._row_alphas = self._row_alphas.tried()
         found._kept = {key: list(at) for key, at in self._kept.items()}
+        found._sought = OrderedDict()
         return found
 
     def rebase(self, lattice: Lattice) -> None:
@@ -255,6 +264,7 @@ class MeasuredTables(PresentTables):
         del new.states[:-1]
         self._generations.append(new)
         self._blocks = None
+        self._sought.clear()
 
     def lattice_with(self, partitions: Iterable[ProductPartition]) -> Lattice:
         """The lattice in use after tables of these partitions are measured as well.
@@ -368,7 +378,7 @@ class MeasuredTables(PresentTables):
             enough: a half-width in records.
         """
         best, shortest = None, float("inf")
-        for choice in self._choices(query, own):
+        for choice in self._choices_known(query, own):
             # A search is not worth a slightly shorter interval, unless only that is enough.
             wanted = max(enough, shortest * _WORTH)
             if not can_meet(choice, wanted, confidence):
@@ -443,6 +453,7 @@ class MeasuredTables(PresentTables):
 
     def _put(self, table: MeasuredTable) -> None:
         """Add a whole table, as one event."""
+        self._sought.clear()
         self._n_events += 1
         self._live.put(table)
         self._add(table)
@@ -465,9 +476,20 @@ class MeasuredTables(PresentTables):
 
     def keep(self, key: str, at: int) -> None:
         """Store the state after `at` events: its weights are tried when this row is asked."""
+        self._sought.clear()
         kept = self._kept.setdefault(key, [])
         if at not in kept:
             kept.append(at)
+
+    def _choices_known(self, query: Primitive, own: Measurement | None) -> Iterator[WeightChoice]:
+        """`_choices`, each found once until history grows: plans and offers ask for the same."""
+        sought = query.row, own
+        kept = self._sought.get(sought)
+        if kept is None:
+            trim(self._sought, _MOST_SOUGHT)
+            kept = self._choices(query, own)
+        self._sought[sought], found = tee(kept)
+        return found
 
     def _choices(self, query: Primitive, own: Measurement | None) -> Iterator[WeightChoice]:
         """Weights for the query: the latest of each lattice, and those stored for it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -102,8 +103,9 @@ class WeightChoice:
     row_weight: float
     place: WeightOrigin
     rows: tuple[WeightedRow, ...] = ()
+    _answers: dict[float, RowEstimate] = field(default_factory=dict, init=False, repr=False)
 
-    @property
+    @cached_property
     def allowance(self) -> float:
         """The foreseen error from lattice and floats, in records."""
         own = self.row_weight * self.known.row_allowance
@@ -112,7 +114,7 @@ class WeightChoice:
             return own
         return own + (1.0 - self.row_weight) * self.known.block_allowance
 
-    @property
+    @cached_property
     def scales(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Scales of the error, shape (n,)."""
         own = self.known.scales(self.row_weight, self.known.row_alpha)
@@ -120,6 +122,12 @@ class WeightChoice:
 
     def answer(self, confidence: float) -> RowEstimate:
         """The estimate from the released answers."""
+        found = self._answers.get(confidence)
+        if found is None:
+            found = self._answers[confidence] = self._answer(confidence)
+        return found
+
+    def _answer(self, confidence: float) -> RowEstimate:
         total, used = FloatSum(0.0, 0.0, 0.0), set()
         beside: list[tuple[int, float]] = []
         if self.rest is not None and self.row_weight < 1.0:

@@ -85,6 +85,12 @@ def test_a_half_width_that_was_answered_is_always_met_again(seed, confidence, qu
         assert found.half_width <= best
         present = tables.estimate(asked_row, own, confidence=confidence)
         assert present is not None
+        # Weights are found once until history grows; a copy finds them anew.
+        assert tables.estimate(asked_row, own, confidence=confidence) is present
+        anew = tables.tried().estimate(asked_row, own, confidence=confidence)
+        assert anew is not None
+        assert anew.half_width == present.half_width
+        assert anew.posterior.estimate == present.posterior.estimate
         for answered in (found, present):
             if answered.needs_storing:
                 assert answered.at is not None

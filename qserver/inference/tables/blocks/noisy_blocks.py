@@ -131,10 +131,19 @@ class CellWeights:
 
 
 def grouped_axis(lattice: Lattice, axis: int, level: int, pattern: Pattern) -> GroupedAxis:
-    """The groups of an axis's parts under a pattern, kept with the pattern."""
+    """The groups of an axis's parts under a pattern, kept with the pattern.
+
+    Patterns of queries with the same weights on the axis share them.
+    """
     found = pattern.groups.get((axis, level))
     if not isinstance(found, GroupedAxis):
-        found = _grouped(lattice, axis, level, pattern.terms)
+        terms = () if pattern.query is None else pattern.query.terms
+        weights = axis, level, tuple(term.by_axis.get(axis) for term in terms)
+        found = lattice.groups.get(weights) if terms else None
+        if not isinstance(found, GroupedAxis):
+            found = _grouped(lattice, axis, level, pattern.terms)
+            if terms:
+                lattice.groups[weights] = found
         pattern.groups[axis, level] = found
     return found
 

@@ -30,6 +30,7 @@ from functools import cached_property, lru_cache, reduce
 from itertools import product
 from math import lcm, prod
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,6 +157,9 @@ class Lattice:
     )
     _levels: dict[tuple[int, Weights], int | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
+    )
+    groups: WeakValueDictionary[object, object] = field(
+        default_factory=WeakValueDictionary, init=False, repr=False, compare=False
     )
     _resolved: dict[tuple[int, Weights], bool] = field(
         default_factory=dict, init=False, repr=False, compare=False
