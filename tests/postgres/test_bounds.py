@@ -57,6 +57,14 @@ def test_a_statement_that_takes_long_ends_with_the_port() -> None:
     assert ended
 
 
+@pytest.mark.slow
+def test_the_process_of_catalogues_ends_with_a_program_that_used_it() -> None:
+    code = "from qserver.postgres.catalogue.engine import _template; _template.fork().close()"
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", code]
+    ran = subprocess.run(command, capture_output=True, check=True)
+    assert ran.stderr == b""
+
+
 def _empty() -> Held:
     """Of a connection whose plans keep their texts and parts, as those about a dataset do."""
     return Held(Session("ada", "q"), _plan)

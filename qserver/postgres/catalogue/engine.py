@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -57,9 +58,16 @@ class _Template:
             socket.send_fds(self._channel, [b"x"], [theirs.fileno()])
         return ours
 
-    def _start(self) -> None:
+    def end(self) -> None:
+        """End the process, if there is one; those of connections go on."""
         if self._channel is not None:
             self._channel.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self) -> None:
+        self.end()
         self._channel, theirs = socket.socketpair()
         paths = {str(Path(_place(name)).parents[1]) for name in ("qserver", "sqlglot", "duckdb")}
         with theirs:
@@ -83,6 +91,7 @@ def _place(module: str) -> str:
 
 
 _template = _Template()
+atexit.register(_template.end)
 
 
 class Catalogue:
