@@ -19,7 +19,7 @@ from qserver.program.start import loading
 HEAVY = {
     *("asyncio", "duckdb", "flask", "numpy", "pandas", "pyarrow", "pydantic", "redis", "scipy"),
     *("sqlglot", "urllib3", "qserver.client", "qserver.inference", "qserver.models.marginals"),
-    "worker.coding.coder",
+    *("worker.coding.coder", "scipy.stats"),
 }
 """Packages that load long, ours too."""
 
@@ -72,6 +72,22 @@ def test_a_worker_that_waits_and_an_attach_load_only_what_they_use() -> None:
     assert setting == stores
     assert waiting == {*stores, "scipy", "qserver.inference"}
     assert attaching == {*stores, "duckdb", "pyarrow", "worker.coding.coder"}
+
+
+AVERAGE = """
+import numpy
+from qserver.inference.smooth.part_law import PartLaw
+from qserver.records.privacy.noise_law import LAPLACE
+PartLaw.of_scales(numpy.zeros(30), numpy.ones(30), LAPLACE, seed=1)
+"""
+
+
+@pytest.mark.slow
+def test_the_draws_of_a_first_average_load_no_library_of_statistics() -> None:
+    """It takes as long as all else that the answer needs."""
+    drawing, control = loaded(AVERAGE, "import scipy.stats")
+    assert drawing == {"numpy", "scipy", "qserver.inference"}
+    assert "scipy.stats" in control
 
 
 READING = """

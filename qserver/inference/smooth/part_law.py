@@ -2,10 +2,11 @@
 
 Each error is a weighted sum of independent variables with the noise's law. Every variable has its
 own draws, by its place: so the draws that predict a length also decide it once the noise is
-reduced. Draws are points of a digital net, scrambled at random (Sobol'; Owen, "Randomly permuted
-(t,m,s)-nets and (t,s)-sequences", 1995): a quantile of as many independent draws errs two to four
-times as much. If released answers disagree, draws are conditioned on the disagreements. If the
-dependence of two errors is unknown, they are drawn as far apart as possible.
+reduced. Draws are points of a digital net, scrambled at random (Owen, "Randomly permuted
+(t,m,s)-nets and (t,s)-sequences", 1995): where few variables make up an error, a quantile of as
+many independent draws errs up to four times as much. If released answers disagree, draws are
+conditioned on the disagreements. If the dependence of two errors is unknown, they are drawn as far
+apart as possible.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from qserver.inference.disagreement.gibbs_sampler import drawn_errors
 from qserver.inference.disagreement.known_sums import Reduced, Together
 from qserver.inference.disagreement.normal_law_given_sums import LAPLACE_VARIANCE
 from qserver.inference.estimate import Posterior
+from qserver.inference.smooth.digital_net import N_COORDINATES, net
 from qserver.records.privacy.noise_law import NoiseLaw
 
 _N_BITS = 11
@@ -29,8 +31,6 @@ N_PAIRS = 1 << _N_BITS
 """Draws come in pairs, an error and its opposite."""
 _N_GAMMA = 1 << 9
 """Points by which the law of a variable is tabled: its quantiles err by less than 1 in 1,000."""
-_N_COORDINATES = 1 << 9
-"""Of the net; further variables have draws in an order of their own."""
 DRAWN_ERROR = 0.01
 """Of a probability from draws given disagreements, which are fewer in effect."""
 
@@ -155,7 +155,8 @@ def _of_reduced(known: Reduced, seed: int) -> FloatArray:
 def _variable(seed: int, place: int, count: float) -> FloatArray:
     """Draws of the sum of `count` Laplace variables over the root of `count`, in pairs."""
     random = np.random.default_rng((seed, place))
-    in_net = place < _N_COORDINATES
+    # Further variables have draws in an order of their own.
+    in_net = place < N_COORDINATES
     order = _scrambled(_net()[place], random) if in_net else random.permutation(N_PAIRS)
     half = _quantiles(count)[order]
     return np.concatenate([half, -half])
@@ -179,11 +180,7 @@ def _quantiles(count: float) -> FloatArray:
 
 @lru_cache(maxsize=1)
 def _net() -> Places:
-    """The coordinates of the net's points, whole numbers below N_PAIRS, a row each."""
-    from scipy.stats.qmc import Sobol  # loads long, and not at a start
-
-    points = Sobol(_N_COORDINATES, scramble=False).random_base2(_N_BITS)
-    return np.ascontiguousarray((points.T * N_PAIRS).astype(np.intp))
+    return net(_N_BITS)
 
 
 def _scrambled(points: Places, random: np.random.Generator) -> Places:
