@@ -199,27 +199,28 @@ class FloatSum:
 def on_blocks(choice: WeightChoice, rest: Rest) -> FloatSum:
     """Weights times answers of all blocks, with the rounding of both."""
     total = FloatSum(0.0, 0.0, 0.0)
-    own_error = _error_of_left(choice, rest)
-    for found in rest.weights:
-        total = total.plus(_on_block(choice, rest, found, own_error))
+    errors = [choice.blocks.weight_errors(w.block, choice.pattern) for w in rest.weights]
+    own_error = _error_of_left(rest, errors)
+    for found, own in zip(rest.weights, errors, strict=True):
+        total = total.plus(_on_block(choice, rest, found, own, own_error))
     return total
 
 
-def _error_of_left(choice: WeightChoice, rest: Rest) -> float:
+def _error_of_left(rest: Rest, errors: Sequence[FloatArray]) -> float:
     """Bound on the relative error of `rest.left`, the divisor of all weights."""
-    for found in rest.weights:
+    for found, own in zip(rest.weights, errors, strict=True):
         if found.left_out is not None:
-            errors = choice.blocks.weight_errors(found.block, choice.pattern)
-            error = float(errors[found.group_of(found.left_out)])
+            error = float(own[found.group_of(found.left_out)])
             return error / max(rest.left - error, 0.5 * rest.left) + 4.0 * _ULP
     return 0.0
 
 
-def _on_block(choice: WeightChoice, rest: Rest, found: CellWeights, own_error: float) -> FloatSum:
+def _on_block(
+    choice: WeightChoice, rest: Rest, found: CellWeights, errors: FloatArray, own_error: float
+) -> FloatSum:
     """Weights times answers of one block, with the rounding of both."""
     generation = choice.generation
-    errors = choice.blocks.weight_errors(found.block, choice.pattern) / rest.left
-    errors = errors + (own_error + _ULP) * np.abs(found.values)
+    errors = errors / rest.left + (own_error + _ULP) * np.abs(found.values)
     if found.block == TOTAL and generation.public is not None:
         answer = generation.public.value_float
         products, off = found.values * answer, errors * abs(answer)

@@ -134,14 +134,17 @@ class Chain:
         The error of a mean of k numbers is at most one rounding of the largest per level of its
         pairwise sum, and one more. A component is a difference of two means.
         """
-        largest = float(max(map(abs, weights.values)))
+        return np.asarray(self._unit_errors * float(max(map(abs, weights.values))))
+
+    @cached_property
+    def _unit_errors(self) -> FloatArray:
         errors = [0.0]
         for coarse, fine in reversed(list(pairwise(self.n_parts))):
             k = fine // coarse
             errors.append(errors[-1] + min(k, _PAIRWISE + log2(k)) + 1.0)
         means = np.array(errors[::-1])
         means[1:] += means[:-1] + 2.0
-        return np.asarray(means * _ULP * largest)
+        return np.asarray(means * _ULP)
 
     @cached_property
     def is_strict(self) -> bool:
