@@ -271,7 +271,7 @@ class Maximum:
                 return
             self._dense = None
             if not is_first:
-                losses = together(self._losses([RowPayment(r, u) for r, u in self._units]))
+                losses = together(self._losses(self._paid))
         self._add_to_sum(losses)
 
     def top_with(self, payments: Sequence[RowPayment]) -> int:
@@ -314,14 +314,16 @@ class Maximum:
             None if `top_with` is exact, if the tables are too large for a search, or if the sum
             passes `most`.
         """
-        losses = self._losses(payments)
+        losses, held = self._losses(payments), self._tables
         if self._dense is not None:
             layout = self._dense.layout
             for loss in losses:
                 layout = layout.joined_with(loss.layout)
             if layout.n_entries <= LIMITS.most_dense:
                 return None
-        tables = [*self._tables, *(SumTable(loss.layout, loss.values) for loss in losses)]
+            # A search over the losses takes less than one over the large table of their sum.
+            held, losses = [], self._losses([*self._paid, *payments])
+        tables = [*held, *(SumTable(loss.layout, loss.values) for loss in losses)]
         return greatest([outside(table, where) for table in tables], enough=enough, most=most)
 
     def _top_with_rises(self, payments: Sequence[RowPayment]) -> int:
@@ -427,6 +429,11 @@ class Maximum:
     @property
     def _tables(self) -> Sequence[SumTable]:
         return self._sum.tables if self._dense is None else [self._dense]
+
+    @property
+    def _paid(self) -> list[RowPayment]:
+        """What was paid for each row in all."""
+        return [RowPayment(row, units) for row, units in self._units]
 
     @property
     def _max_group(self) -> int:

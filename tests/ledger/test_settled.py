@@ -20,6 +20,8 @@ from tests.ledger.losses_by_definition import WAYS, Setting, limits
 from tests.ledger.table_losses_by_definition import greatest_loss, random_dues
 
 N_SEEDS = 40
+SEARCHED = {**WAYS, "outgrown": {"dense": 8, "eliminated": 1}}
+"""Also from a sum that is written down until it grows too large."""
 ROUNDING = 2
 """Nano-epsilon that rows rounded up to 2^-12 can make over ten charges of three records."""
 
@@ -52,7 +54,7 @@ def charged(ledger: CellLedger, job: list[AnyCharge]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("most_nodes", [0, 3, LIMITS.proof_nodes])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", SEARCHED)
 def test_nobody_ever_loses_more_than_what_jobs_are_charged(
     way: str, most_nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +62,7 @@ def test_nobody_ever_loses_more_than_what_jobs_are_charged(
     n_searched = n_less = 0
     for seed in range(N_SEEDS):
         setting, charges, _ = random_dues(seed, 10)
-        with limits(**WAYS[way]):
+        with limits(**SEARCHED[way]):
             ledger, quick, paid = ledger_of(setting), ledger_of(setting), list[AnyCharge]()
             with monkeypatch.context() as patch:
                 few = replace(LIMITS, most_table=1 << 8, proof_group=4, proof_nodes=most_nodes)

@@ -149,6 +149,26 @@ def test_the_rent_of_a_class_leaves_out_tighter_questions() -> None:
     assert course.rent_nano(holdings, asked, octave=-5) == pytest.approx(3 * own, rel=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_class_that_began_late_has_the_rent_of_one_that_was_followed(seed: int) -> None:
+    """Nine boxes in two classes: a process that asked before each payment, and one that did not."""
+    generator, holdings = random.Random(seed), Snapshot(WIDE).holdings
+    followed, late = Course(), Course()
+    asked = Own(primitive(_box_of(generator, 2, range(7))), 60.0, 0.95)
+    for i in range(9):
+        question = PaidQuestion(
+            _box_of(generator, 3, range(7)), 60.0 if i % 3 < 2 else 30.0, 0.95, "fresh", 0
+        )
+        for octave in followed.octaves:
+            followed.rent_nano(holdings, asked, octave=octave)
+        followed.take_in(question, holdings)
+        late.take_in(question, holdings)
+    assert len(late.octaves) == 2
+    for octave in late.octaves:
+        rents = (course.rent_nano(holdings, asked, octave=octave) for course in (followed, late))
+        assert len(set(rents)) == 1
+
+
 def test_lines_of_the_first_version_count_their_deepest_bases() -> None:
     old = paid(0, base(-5, 0.4, is_finest=None, depth=1), base(-5, 0.5, is_finest=None, depth=2))
     assert '"bases": [[-5, 1, [[[[0, 12]], 0.4]]], [-5, 2, [[[[0, 12]], 0.5]]]]' in old.to_json()

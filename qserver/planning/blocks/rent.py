@@ -7,7 +7,7 @@ are planned on, so both survive new levels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import numpy as np
@@ -46,6 +46,11 @@ class OwnRowsAlone:
         """No rows yet, in the domain and under the neighbours of another ledger."""
         sizes, neighbours = ledger.sizes, ledger.neighbours
         return cls(CellLedger.like(sizes, neighbours, settle_steps=LIMITS.rough_steps))
+
+    def copy(self) -> OwnRowsAlone:
+        """A copy: rows of it leave this one as it is."""
+        alphas, new = dict(self._alpha_nano), list(self._new)
+        return replace(self, _ledger=self._ledger.copy(), _alpha_nano=alphas, _new=new)
 
     def state(self) -> State:
         """State that `from_state` reads."""
@@ -231,10 +236,18 @@ class Course:
             rent = self.rent_nano(holdings, octave=fitted.octave)
             self._fits.append(Fit(rent, fitted.octave, _price_nano(fitted, holdings)))
             self._n_at_fit[fitted.octave] = len(self.paid)
+        if own.octave not in self._tightest:
+            self._begin(own.octave)
         self.paid.append(question)
         self._tightest = tightest([*self._tightest.values(), own])
         for octave, rows in self._rents.items():
             self._add(rows, octave, own)
+
+    def _begin(self, octave: int) -> None:
+        """Begin the rows of a new class: so far they are those of the next looser class."""
+        looser = max((o for o in self._tightest if o < octave), default=None)
+        if looser is not None and looser in self._rents and octave not in self._rents:
+            self._rents[octave] = self._rents[looser].copy()
 
     @property
     def octaves(self) -> list[int]:
