@@ -487,9 +487,17 @@ class MeasuredTables(PresentTables):
         kept = self._sought.get(sought)
         if kept is None:
             trim(self._sought, _MOST_SOUGHT)
-            kept = self._choices(query, own)
+            kept = self._found_once(query, own)
         self._sought[sought], found = tee(kept)
         return found
+
+    def _found_once(self, query: Primitive, own: Measurement | None) -> Iterator[WeightChoice]:
+        """`_choices`, forgotten after a fault: its rest would look like the end of all choices."""
+        try:
+            yield from self._choices(query, own)
+        except Exception:
+            self._sought.pop((query.row, own), None)
+            raise
 
     def _choices(self, query: Primitive, own: Measurement | None) -> Iterator[WeightChoice]:
         """Weights for the query: the latest of each lattice, and those stored for it."""

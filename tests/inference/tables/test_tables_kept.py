@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
@@ -44,6 +45,30 @@ def test_what_was_answered_stays_answered_where_least_variance_is_longer_now():
     assert again.half_width == first.half_width
     assert again.tables == (0,)
     assert not again.needs_storing
+
+
+def test_weights_that_a_fault_cut_short_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first choice is known, and the fault hides the second one."""
+    tables, query = tables_of(), asked(STREAMED[0])
+    tables.extend([table(tables, 0, ((1, 1),), 4 * NANO)])
+    tables.extend([table(tables, 1, BLOCKS[-1], NANO)])
+    tables.keep(query.key, 1)
+    expected = tables.tried().estimate(query, confidence=0.2)
+    whole = MeasuredTables._choices
+
+    def cut(*args: object) -> Iterator[object]:
+        yield next(whole(*args))  # type: ignore[arg-type]
+        raise ArithmeticError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MeasuredTables, "_choices", cut)
+        for _ in range(2):
+            with pytest.raises(ArithmeticError):
+                tables.estimate(query, confidence=0.2)
+    found = tables.estimate(query, confidence=0.2)
+    assert expected is not None
+    assert found is not None
+    assert (found.half_width, found.at) == (expected.half_width, expected.at)
 
 
 STREAMED = [
