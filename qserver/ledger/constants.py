@@ -38,8 +38,9 @@ class LedgerLimits:
     """Runs per attribute up to which a block is a slice. Not measured."""
 
     # The greatest sum, exactly.
-    most_dense: int = 1 << 22
-    """Most entries of the table of all losses together: 32 MiB. Not measured."""
+    most_dense: int = 1 << 18
+    """Most entries of the table of all losses together: 2 MiB. On 21 streams of 80
+    questions the spend is the same to the last digit as with 2^22."""
 
     most_eliminated: int = 1 << 18
     """Most entries of a table while attributes are eliminated one by one: 2 MiB. Not measured."""

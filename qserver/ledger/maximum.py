@@ -465,7 +465,7 @@ class Maximum:
             if self._narrow:
                 self._top = eliminate(tables, max_entries=LIMITS.most_eliminated).top
                 return
-            self._sum.settle_all(rounds=LIMITS.settle_rounds)
+            self._sum.settle_all(rounds=min(LIMITS.settle_rounds, self._settle_steps))
         else:
             self._settle(sum(not loss.is_refund for loss in losses))
         self._top = self._sum.top

@@ -204,29 +204,30 @@ class PlannerConstants:
     """Relative room for rounding where half-widths and requirements are compared."""
 
     # Work: about as many microseconds on a quiet machine, counted in place of time.
-    question_work: float = 200_000.0
-    """What a plan for one question may take. A base of the state counts for each question that
-    looks at it, whoever fitted it. The aim is 200 ms at p99: `blocks_spend`. Measured, before
-    bases of a state counted, on 16 streams of 80 to 250 questions: all that was not counted
-    before makes none of them dearer. At 150,000 one of six ends 8 percent dearer; at 100,000 two of
-    six do, by 8 and 4, and one 2 cheaper."""
+    question_work: float = 85_000.0
+    """Work after which a plan for one question begins no further search. A base of the state counts
+    for each question that looks at it, whoever fitted it. FRESH"""
 
-    workload_work: float = 5_000_000.0
-    """What the base of a workload may take: some 5 s, as the batches of `apex` do."""
+    fit_work: float = 15_000.0
+    """What one fit may take. It may begin until `question_work` is done, so both make up a plan's
+    100 ms. At 25,000 and 75,000 seven streams end .1 percent dearer than at these."""
 
-    evaluation_work: float = 1_500.0
+    workload_work: float = 2_500_000.0
+    """What the base of a workload may take: some 2.5 s, as the batches of `apex` do."""
+
+    evaluation_work: float = 600.0
     """One evaluation of a query on blocks by the exact tail, of the ledger, or of a query's
-    components; a plan by rows alone counts as two. Measured with the two below on eight streams of
-    one and two attributes, 60 questions each: all plans took .70 to 1.11 us a unit."""
+    components; a plan by rows alone counts as two. Measured with the two below on 12 streams, 60
+    questions each."""
 
     row_of_history_work: float = 40.0
     """The same per row of history that gives the question, as each of them may be raised. Measured
     (`explains`): .2 s where 5,000 rows give it."""
 
-    step_work: float = 20.0
+    step_work: float = 10.0
     """One step of a fit, whatever its size: see `evaluation_work`."""
 
-    product_work: float = 6e-4
+    product_work: float = 3e-4
     """One step per component and per block or target: see `evaluation_work`."""
 
     @property

@@ -10,6 +10,7 @@ import pytest
 from qserver.planning.blocks.earlier_questions import EarlierDemand
 from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.effort import Effort
 from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
@@ -131,6 +132,7 @@ def test_only_this_never_buys_of_the_known_base(first_week: list[PaidQuestion]) 
             direct=PurchaseOffer(found.holdings.priced(direct.purchase), direct.weights),
             by_rows=lambda _: None,
             allowed_nano=found.limit_nano,
+            effort=Effort(),
         )
         assert offer is None
         found.carry_out(direct, asked.query)
@@ -173,6 +175,7 @@ def test_all_that_is_bought_of_the_base_costs_about_the_base(
             direct=row,
             by_rows={question.roomy_half_width: row}.get,
             allowed_nano=found.limit_nano,
+            effort=Effort(),
         )
         if offer is not None:
             bought += offer.priced.price_nano

@@ -14,9 +14,12 @@ from qserver.planning.effort import Effort, work_of_steps
 from qserver.planning.planner import Plan, plan_answer
 from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.query.weights import interval
+from tests.benchmarks.many_streams import MANY_STREAMS, ManyStream
+from tests.benchmarks.play import snapshot_for
 from tests.benchmarks.synthetic_noise import Snapshot, question_of
+from tests.sweeps import share
 
 SIZES = (30, 6)
 NARROW = (12, 8, 6, 5, 4)
@@ -85,6 +88,20 @@ def test_what_was_asked_before_of_the_same_scope_changes_no_count() -> None:
         )
         assert warm.done == cold.done
         snapshot.carry_out(plan, asked[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", share(MANY_STREAMS, 2), ids=lambda s: s.name)
+def test_a_plan_counts_little_more_than_its_budget(stream: ManyStream) -> None:
+    """Where many bases are looked at; what is over is the price of what was found."""
+    asked, counts = stream.questions(31, 40), list[float]()
+    snapshot = snapshot_for(stream.sizes, relation="add-remove", phi=DEFAULT_PHI, seed=31)
+    for one in asked:
+        effort = Effort()
+        plan = snapshot.plan(one.query, one.requirement, effort)
+        counts.append(effort.done)
+        snapshot.carry_out(plan, one.query)
+    assert max(counts) <= 1.4 * (PLANNER.question_work + PLANNER.fit_work)
 
 
 def test_work_is_counted_by_an_effort_and_by_no_clock() -> None:

@@ -332,13 +332,15 @@ def best_base(
     starts: Sequence[FloatArray],
     *,
     effort: Effort,
+    n_drawn: int = PLANNER.tries,
 ) -> FloatArray:
     """Alphas of the cheapest local optimum from these starts and some more, shape (B,).
 
     The further starts follow from the problem's shape; nothing is random.
 
     Args:
-        effort: counts the work. The first start is always tried, others until the work is spent.
+        n_drawn: further starts, drawn by a fixed seed.
+        effort: counts the work. The first start is always tried, others where the work allows it.
     """
     unit = problem.scaled(np.ones(len(problem.blocks)))
     begun, more = [unit], list[FloatArray]()
@@ -346,13 +348,13 @@ def best_base(
     if problem.law.is_additive:
         return min(problem.solve_all([unit, *starts]), key=problem.price)
     for start in (unit, *starts):
-        if effort.is_spent:
+        if not effort.allows(problem.work):
             break
         begun.append(start)
         effort.add(problem.work)
     generator = np.random.default_rng(len(unit))
-    for _ in range(PLANNER.tries):
-        if effort.is_spent:
+    for _ in range(n_drawn):
+        if not effort.allows(problem.work / 2.0):
             break
         spread = np.exp(generator.normal(0.0, 1.5, len(unit)))
         more.append(problem.scaled(spread))
@@ -360,6 +362,7 @@ def best_base(
     found = problem.solve_all(begun, n_annealed=1)
     found += problem.solve_all(more, steps=PLANNER.base_steps // 2)
     best = min(found, key=problem.price)
-    if effort.is_spent:
+    if not effort.allows(problem.work):
         return best
+    effort.add(problem.work)
     return min(best, problem.solve(problem.revived(best)), key=problem.price)

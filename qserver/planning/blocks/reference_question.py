@@ -15,6 +15,7 @@ from qserver.planning.blocks.rent import Own, OwnRowsAlone
 from qserver.planning.blocks.scopes import At, Bases, Scopes
 from qserver.planning.blocks.star import Star, everything
 from qserver.planning.constants import PLANNER
+from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Priced
 from qserver.records.charge import NANO
@@ -108,7 +109,9 @@ class ReferenceQuestion:
         """The best base with this question."""
         if at not in self._stars:
             old, wanted = self.bases.star(at), self.bases.demand.with_want(self.need.want)
-            star = self.bases.fit(at, wanted, old=old, effort=self.need.effort)
+            effort = Effort(PLANNER.fit_work, self.need.effort)
+            # One more question seldom moves the optimum far, so no start is drawn.
+            star = self.bases.fit(at, wanted, old=old, effort=effort, n_drawn=0)
             self._stars[at] = star
         return self._stars[at]
 
@@ -157,6 +160,7 @@ class ReferenceQuestion:
         found.add(frozenset(self.need.query.row.scope))
         largest = [s for s in found if not any(s < other for other in found)]
         known = [self.scopes.within(scope, self._holdings) for scope in largest]
+        self.need.effort.add(PLANNER.evaluation_work * len(known))
         return max(
             scope.course.rent_nano(self._holdings, None if scope.is_part else self._own)
             for scope in known
@@ -171,6 +175,7 @@ class ReferenceQuestion:
     def _alone_nano(self) -> int:
         """The price of own rows alone, with this question's row."""
         course = self.scopes.all(self._holdings).course
+        self.need.effort.add(PLANNER.evaluation_work)
         return course.rent_nano(self._holdings, self._own)
 
     def _next_nano(self, blocks: Priced, at: At) -> float:
@@ -179,6 +184,7 @@ class ReferenceQuestion:
         That is one more row. If the whole base is bought, it may be less: the base's missing part
         plus its growth by this question.
         """
+        self.need.effort.add(PLANNER.evaluation_work)
         own = OwnRowsAlone.beside(self._holdings.ledger).with_row(self._own)
         if at[1] < self.bases.depth:
             return own

@@ -87,6 +87,7 @@ class Bases:
         Since own rows cost half as much, the base may have grown by no more than they did. Own rows
         are those of the class and of looser ones.
         """
+        self.effort.add(PLANNER.evaluation_work)
         half = self.course.rent_nano(self.holdings, own, octave=octave) / 2
         power = self.holdings.engine.law.power
         return (
@@ -118,7 +119,7 @@ class Bases:
     def star(self, at: At) -> Star:
         """The best base for the requirements of this class and looser ones."""
         if at not in self.fits:
-            effort = Effort(PLANNER.question_work)
+            effort = Effort(PLANNER.fit_work)
             old = self.demand.stars.get(at)
             self.fits[at] = self.fit(at, self.demand.wanted, old=old, effort=effort), effort.done
         star, work = self.fits[at]
@@ -177,14 +178,22 @@ class Bases:
     def _alike(self, want: Want) -> list[Want]:
         return [w for w in self.demand.wanted.wants if w.octave == want.octave]
 
-    def fit(self, at: At, wanted: Wants, *, old: Star | None, effort: Effort) -> Star:
+    def fit(
+        self,
+        at: At,
+        wanted: Wants,
+        *,
+        old: Star | None,
+        effort: Effort,
+        n_drawn: int = PLANNER.tries,
+    ) -> Star:
         """The best base for these requirements, those of this class and looser ones."""
         wants = fitting(self.holdings, self._of(wanted, at))
         if old is not None and serves(self.holdings, old, wants):
             return old
         # With coarser levels, later questions may be about parts of these, too.
         spare = PLANNER.spare if self.depth == 1 else 0.0
-        return fit_star(self.holdings, wants, old=old, spare=spare, effort=effort)
+        return fit_star(self.holdings, wants, old=old, spare=spare, effort=effort, n_drawn=n_drawn)
 
     def _of(self, wanted: Wants, at: At) -> list[Want]:
         octave, depth = at

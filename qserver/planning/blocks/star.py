@@ -65,12 +65,14 @@ def fit_star(
     effort: Effort,
     old: Star | None = None,
     spare: float = 0.0,
+    n_drawn: int = PLANNER.tries,
 ) -> Star:
     """The best base found for these requirements, from several starts, calibrated by exact tails.
 
     Args:
         effort: counts the work. Once it is spent, the best found so far is returned.
         old: an earlier one: one more start.
+        n_drawn: as for `best_base`.
     """
     wants = [replace(w) for w in wants]
     blocks = candidates(holdings, wants)
@@ -80,13 +82,14 @@ def fit_star(
     # The finest block of an earlier star may be no candidate now.
     if warm.any():
         starts.append(problem.revived(problem.scaled(np.maximum(warm, problem.floors))))
-    alphas = best_base(problem, starts, effort=effort)
+    alphas = best_base(problem, starts, effort=effort, n_drawn=n_drawn)
     for _ in range(PLANNER.tries):
-        if effort.is_spent or not _calibrate(holdings, wants, problem, alphas):
+        once = problem.work + PLANNER.tries * PLANNER.evaluation_work
+        if not effort.allows(once) or not _calibrate(holdings, wants, problem, alphas):
             break
         problem = _problem(holdings, wants, blocks)
         alphas = problem.solve(problem.revived(alphas))
-        effort.add(problem.work + PLANNER.tries * PLANNER.evaluation_work)
+        effort.add(once)
     there = problem.price(problem.floors)
     most = there + (1.0 + spare) * (problem.price(alphas) - there)
     if spare and there < most < inf and problem.price(alone := _finest_alone(problem)) <= most:
