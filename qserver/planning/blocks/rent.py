@@ -88,13 +88,16 @@ class OwnRowsAlone:
     def _caught_up(self) -> CellLedger:
         """The ledger with all rows.
 
-        While it is exact, prices do not depend on batches, and large batches are quicker.
+        While it is exact, prices do not depend on batches, and large batches are quicker. Once it
+        is not, it stays so, and rows are added one by one.
         """
-        if len(self._new) > 1:
+        n = len(self._new)
+        while n > 1 and self._ledger.exact:
             whole = self._ledger.copy()
-            whole.extend(self._new)
+            whole.extend(self._new[:n])
             if whole.exact:
-                self._ledger, self._new = whole, []
+                self._ledger, self._new = whole, self._new[n:]
+            n = min(n // 2, len(self._new))
         while self._new:
             self._ledger.take_in(self._new[0])
             del self._new[0]
