@@ -1,6 +1,6 @@
 """The greatest loss of any cell, or pair of cells, from a growing list of charged rows.
 
-The sum of all losses is one dense table while the product of all classes has at most 2^22 entries;
+The sum of all losses is one dense table while the product of all classes has at most 2^20 entries;
 the maximum is then exact. A larger sum is kept as one table per row. Bucket elimination is still
 exact as long as no bucket must be split: the queries then touch a chain or a tree of attributes.
 Otherwise shifted tables (`proof`) give an upper bound.
@@ -77,14 +77,14 @@ def eliminate(
     return total(left)
 
 
-def is_narrow(tables: Sequence[SumTable], *, max_entries: int) -> bool:
+def is_narrow(tables: Sequence[SumTable], *, max_entries: int, kept: Collection[int] = ()) -> bool:
     """Whether `eliminate` splits no group, judged from axes and numbers of classes alone."""
     order = _Order.of(tables)
-    while (axis := order.next_axis(())) is not None:
+    while (axis := order.next_axis(kept)) is not None:
         if order.sizes[axis] > max_entries:
             return False
         order.drop(axis, None)
-    return True
+    return prod(order.classes[axis] for axis in order.sizes) <= max_entries
 
 
 @dataclass
@@ -195,6 +195,7 @@ class Maximum:
         self._narrow = True
         self._top = 0
         self._by_value: dict[int, Units] = {}
+        self._by_axes: dict[tuple[int, ...], SumTable | None] = {}
 
     def copy(self) -> Maximum:
         """A copy that changes by itself."""
@@ -255,6 +256,7 @@ class Maximum:
     def add(self, payments: Sequence[RowPayment]) -> None:
         """Add the losses of these rows, and take back the refunds."""
         self._by_value.clear()
+        self._by_axes.clear()
         is_first = not len(self._units)
         for payment in payments:
             self._units.add(payment.row, payment.units)
@@ -339,8 +341,26 @@ class Maximum:
         if self._narrow:
             tables = [*self._sum.tables, SumTable(losses[0].layout, losses[0].values)]
             if is_narrow(tables, max_entries=LIMITS.most_eliminated):
+                seen = self._seen_by(losses[0].layout.axes)
+                if seen is not None:
+                    return seen.top_with(losses[0])
                 return eliminate(tables, max_entries=LIMITS.most_eliminated).top
         return self._sum.top_with(losses[0])
+
+    def _seen_by(self, axes: tuple[int, ...]) -> SumTable | None:
+        """The greatest sum over all other axes, a table over these; None if it is not exact.
+
+        One such table prices any number of rows on the same axes.
+        """
+        if axes not in self._by_axes:
+            tables, most, found = [*self._sum.tables, zero_table()], LIMITS.most_eliminated, None
+            if is_narrow(tables, max_entries=most, kept=axes):
+                found = eliminate(tables, max_entries=most, kept=axes)
+            kept = [found, *self._by_axes.values()]
+            if sum(table.layout.n_entries for table in kept if table is not None) > most:
+                self._by_axes.clear()
+            self._by_axes[axes] = found
+        return self._by_axes[axes]
 
     def _dense_top_less(self, refunds: Sequence[RowPayment]) -> int:
         """The greatest entry less these refunds; applies only refunds of the greatest cells."""
