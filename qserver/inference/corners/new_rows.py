@@ -53,11 +53,26 @@ class _Dependent:
         entry: its place among all entries.
         weights: weights of least variance on the entries before that give the row.
         variance: sum of squares of its own scale and of the weights times scales.
+        rows: it and the noisy rows that give it, by number: only these link it to a question.
     """
 
     entry: int
     weights: FloatArray
     variance: float
+    rows: IntArray
+
+
+@dataclass(frozen=True)
+class InReach:
+    """What shares rows with a question, directly or not: parts of the core, and later rows."""
+
+    cores: tuple[Core, ...]
+    later: tuple[_Dependent, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """At least as many as the rows that sums of zero are on."""
+        return sum(len(core.rows) for core in self.cores) + len(self.later)
 
 
 class GrownRows:
@@ -107,7 +122,9 @@ class GrownRows:
         if rest.largest > _INDEPENDENT * row.largest:
             pivot = int(rest.ids[np.abs(rest.values).argmax()])
             self._independent.append(_Independent(self._n_entries, weights, rest, pivot))
-        elif rest.largest > _DEPENDENT * row.largest or not self._depend(weights, scale * scale):
+        elif rest.largest > _DEPENDENT * row.largest or not self._depend(
+            len(self._rows), weights, scale * scale
+        ):
             return False
         self._row_of.extend([len(self._rows)])
         self._rows.append(vector)
@@ -118,19 +135,21 @@ class GrownRows:
         """Lower the scale of a row, in its unit; False if floats cannot decide how."""
         row, square = self._rows.row(number), 1.0 / (1.0 / new**2 - 1.0 / old**2)
         weights, rest = self._corrected(row)
-        if rest.largest > _DEPENDENT * row.largest or not self._depend(weights, square):
+        if rest.largest > _DEPENDENT * row.largest or not self._depend(number, weights, square):
             return False
         self._row_of.extend([number])
         self._squares.extend([square])
         self._is_folded = True
         return True
 
-    def _depend(self, plain: FloatArray, square: float) -> bool:
+    def _depend(self, number: int, plain: FloatArray, square: float) -> bool:
         """Note a row that is the combination `plain`; False if it would be noiseless."""
-        weights = self._with_dependent(plain)
-        variance = float(np.square(weights) @ self._squares.view) + square
+        weights, squares = self._with_dependent(plain), self._squares.view
+        variance = float(np.square(weights) @ squares) + square
         if variance > 0.0:
-            self._dependent.append(_Dependent(self._n_entries, weights, variance))
+            rows = self._row_of.view[(weights != 0.0) & (squares > 0.0)]
+            rows = np.append(rows, [number] if square > 0.0 else rows[:0])
+            self._dependent.append(_Dependent(self._n_entries, weights, variance, rows))
         return variance > 0.0
 
     @property
@@ -191,17 +210,16 @@ class GrownRows:
             found[later.entry] += t
             rest = rest.minus(later.rest, t)
 
-    def directions(self, weights: FloatArray) -> FloatArray | None:
-        """Weights that sum to zero, on rows in reach of `weights`; None if these are many.
+    def directions(self, reach: InReach) -> FloatArray | None:
+        """Weights that sum to zero, on rows in reach; None if these are many.
 
         Returns:
             shape (k, n rows), orthonormal in sum of weight^2 scale^2 but for refined rows.
         """
-        cores, later, _ = self._reach(np.flatnonzero(weights))
-        if sum(len(core.rows) for core in cores) + len(later) > MOST_FOR_DIRECTIONS:
+        if reach.n_rows > MOST_FOR_DIRECTIONS:
             return None
         parts = [np.zeros((0, len(self._rows)))]
-        for core in cores:
+        for core in reach.cores:
             if core.directions is None:
                 return None
             part = np.zeros((len(core.directions), self._base.n_rows))
@@ -209,19 +227,22 @@ class GrownRows:
             full = np.zeros((len(part), len(self._rows)))
             full[:, : self._base.n_rows] = self._base.with_public(part)
             parts.append(full)
-        for found in later:
+        for found in reach.later:
             entries = np.zeros(self._n_entries)
             entries[: found.entry] = -found.weights
             entries[found.entry] = 1.0
             parts.append(self._on_rows(entries)[None] / found.variance**0.5)
         return np.concatenate(parts)
 
+    def reach(self, rows: IntArray) -> InReach:
+        """What shares rows with some of these, by number."""
+        return self._reach(rows)[0]
+
     def in_reach(self, rows: IntArray) -> IntArray:
         """The rows that depend on each other and on some of these, by number."""
-        return self._reach(rows)[2]
+        return self._reach(rows)[1]
 
-    def _reach(self, rows: IntArray) -> tuple[list[Core], list[_Dependent], IntArray]:
-        """The rows, with parts of the core and later rows, that share rows, directly or not."""
+    def _reach(self, rows: IntArray) -> tuple[InReach, IntArray]:
         used = np.zeros(len(self._rows), dtype=bool)
         used[rows] = True
         # A public row is in reach of everything, and joins nothing.
@@ -233,19 +254,14 @@ class GrownRows:
                 used[core.rows] = True
             before = list(later)
             for i, found in enumerate(self._dependent):
-                if not later[i] and used[touched := self._noisy_rows(found)].any():
+                if not later[i] and used[found.rows].any():
                     later[i] = True
-                    used[touched] = True
+                    used[found.rows] = True
             if n_cores == len(cores) and before == later:
                 dependent = zip(self._dependent, later, strict=True)
-                return cores, [d for d, reached in dependent if reached], np.flatnonzero(used)
+                reached = tuple(d for d, is_reached in dependent if is_reached)
+                return InReach(tuple(cores), reached), np.flatnonzero(used)
             n_cores = len(cores)
-
-    def _noisy_rows(self, later: _Dependent) -> IntArray:
-        """A later row and the noisy rows that give it: only these link it to a question."""
-        n = later.entry + 1
-        used = (np.append(later.weights, 1.0) != 0.0) & (self._squares.view[:n] > 0.0)
-        return np.asarray(self._row_of.view[:n][used])
 
     @property
     def is_folded(self) -> bool:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,7 @@ class KnownSums:
         counts: shape (n,); all 1 where it is left out.
         inside: finds the law of the errors in sums, if their rows know it (`ManyRows.along`). The
             other fields then describe the other errors, without sums.
+        solved: the errors in sums, in order, if the same sums bear on other questions.
     """
 
     weights: FloatArray
@@ -70,6 +71,7 @@ class KnownSums:
     values: FloatArray
     counts: FloatArray = field(default_factory=lambda: np.zeros(0))
     inside: Callable[[], Reduced] | None = None
+    solved: SolvedSums | None = None
 
     def __post_init__(self) -> None:
         if not len(self.counts):
@@ -87,9 +89,15 @@ class KnownSums:
             most_free: most errors outside of all sums that keep their law.
         """
         in_sums = np.asarray(self.sums.any(axis=0))
-        found = _solved(self, in_sums) if self.inside is None else self.inside()
+        found = self._of_sums(in_sums) if self.inside is None else self.inside()
         free, counts = self.weights[..., ~in_sums], self.counts[~in_sums]
         return with_free(found, free, counts, most_free=most_free)
+
+    def _of_sums(self, in_sums: npt.NDArray[np.bool_]) -> Reduced:
+        solved = self.solved
+        if solved is None:
+            solved = SolvedSums(self.sums[:, in_sums], self.values, self.counts[in_sums])
+        return solved.along(self.weights[..., in_sums])
 
     def with_independent(self, weights: FloatArray, counts: FloatArray | None = None) -> KnownSums:
         """Add errors that are in no sum; their weights are in records."""
@@ -97,7 +105,7 @@ class KnownSums:
         sums = np.pad(self.sums, ((0, 0), (0, weights.shape[-1])))
         all_counts = np.append(self.counts, counts)
         all_weights = np.concatenate([self.weights, weights], axis=-1)
-        return KnownSums(all_weights, sums, self.values, all_counts)
+        return replace(self, weights=all_weights, sums=sums, counts=all_counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +122,7 @@ class Reduced:
         mixing: shape (k, r), with n = r + k.
         rest: weights of further small independent errors in W, shape (l,); likewise (m, l).
         counts: number of Laplace variables in each error, shape (n,).
-        normal: the normal law of the errors, if already known.
+        normal: finds the normal law of the errors, if it is that of other questions too.
     """
 
     shift: FloatArray
@@ -123,7 +131,7 @@ class Reduced:
     mixing: FloatArray
     rest: FloatArray
     counts: FloatArray
-    normal: NormalLaw | None = None
+    normal: Callable[[], NormalLaw] | None = None
 
     @property
     def n_disagreements(self) -> int:
@@ -179,48 +187,83 @@ def with_free(
     weights = np.concatenate(
         [found.weights[..., :n_basis], free[..., large], found.weights[..., n_basis:]], axis=-1
     )
-    normal = found.normal
+    of_large = counts[large]
     return replace(
         found,
         weights=weights,
         mixing=np.pad(found.mixing, ((0, 0), (0, n_free))),
         rest=free[..., small],
-        counts=np.insert(found.counts, n_basis, counts[large]),
-        normal=None if normal is None else WithFree(normal, n_basis, counts[large]),
+        counts=np.insert(found.counts, n_basis, of_large),
+        normal=None if found.normal is None else partial(_with_free, found, of_large),
     )
 
 
-def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:
-    """Split errors in sums into a basis and errors that follow from it."""
-    all_weights, sums, values = known.weights[..., inside], known.sums[:, inside], known.values
-    several = values.shape[:-1]
-    if not len(sums):
-        nothing, shift = np.zeros((*several, 0)), np.zeros((*several, *all_weights.shape[:-1]))
-        none = all_weights[..., :0]
-        return Reduced(shift, none, nothing, np.zeros((0, 0)), none, np.zeros(0))
-    left, upper, order = qr(sums, mode="economic", pivoting=True)
-    sizes = np.abs(np.diag(upper))
-    k = int(np.count_nonzero(sizes > _RANK * sizes.max(initial=1e-300)))
-    told = np.empty((k, len(order)))
-    told[:, order] = upper[:k]
-    dependent, basis = _dependent(told)
-    mixing = -np.asarray(solve(told[:, dependent], told[:, basis]))
-    given = np.asarray(solve(told[:, dependent], (values @ left)[..., :k].T)).T
-    mixing[np.abs(mixing) < _ZERO] = 0.0
-    weights = all_weights[..., basis] + all_weights[..., dependent] @ mixing
-    weights[np.abs(weights) < _ZERO * np.abs(all_weights).max(initial=0.0)] = 0.0
-    rows, columns = _reached(mixing, _sizes(weights))
-    counts = known.counts[inside]
-    return Reduced(
-        np.asarray(given @ all_weights[..., dependent].T),
-        np.concatenate(
-            [weights[..., columns], np.zeros((*weights.shape[:-1], len(rows)))], axis=-1
-        ),
-        given[..., rows],
-        mixing[np.ix_(rows, columns)],
-        weights[..., :0],
-        np.append(counts[basis][columns], counts[dependent][rows]),
-    )
+def _with_free(found: Reduced, counts: FloatArray) -> NormalLaw:
+    return WithFree(normal_law(found), found.mixing.shape[1], counts)
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedSums:
+    """Known sums of errors, each of which is in one, solved once for all W.
+
+    Thread-safe: concurrent threads find the same result.
+
+    Args:
+        sums, values, counts: as of `KnownSums`.
+    """
+
+    sums: FloatArray
+    values: FloatArray
+    counts: FloatArray
+    _normal: dict[bytes, NormalLaw] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def _split(self) -> tuple[Places, Places, FloatArray, FloatArray]:
+        """Errors that follow from a basis, the basis, mixing and values as in `Reduced`."""
+        left, upper, order = qr(self.sums, mode="economic", pivoting=True)
+        sizes = np.abs(np.diag(upper))
+        k = int(np.count_nonzero(sizes > _RANK * sizes.max(initial=1e-300)))
+        told = np.empty((k, len(order)))
+        told[:, order] = upper[:k]
+        dependent, basis = _dependent(told)
+        mixing = -np.asarray(solve(told[:, dependent], told[:, basis]))
+        given = np.asarray(solve(told[:, dependent], (self.values @ left)[..., :k].T)).T
+        mixing[np.abs(mixing) < _ZERO] = 0.0
+        return dependent, basis, mixing, given
+
+    @cached_property
+    def _parts(self) -> tuple[Places, Places]:
+        return _parts(self._split[2])
+
+    def along(self, all_weights: FloatArray) -> Reduced:
+        """The law of W by weights of these errors, shape (n,) or (m, n)."""
+        several = self.values.shape[:-1]
+        if not len(self.sums):
+            nothing, shift = np.zeros((*several, 0)), np.zeros((*several, *all_weights.shape[:-1]))
+            none = all_weights[..., :0]
+            return Reduced(shift, none, nothing, np.zeros((0, 0)), none, np.zeros(0))
+        dependent, basis, mixing, given = self._split
+        weights = all_weights[..., basis] + all_weights[..., dependent] @ mixing
+        weights[np.abs(weights) < _ZERO * np.abs(all_weights).max(initial=0.0)] = 0.0
+        rows, columns = _reached(self._parts, _sizes(weights))
+        inside = weights[..., columns]
+        found = Reduced(
+            np.asarray(given @ all_weights[..., dependent].T),
+            np.concatenate([inside, np.zeros((*inside.shape[:-1], len(rows)))], axis=-1),
+            given[..., rows],
+            mixing[np.ix_(rows, columns)],
+            weights[..., :0],
+            np.append(self.counts[basis][columns], self.counts[dependent][rows]),
+        )
+        if several or not len(rows):
+            return found
+        key = rows.tobytes() + columns.tobytes()
+        return replace(found, normal=partial(self._normal_law, key, found))
+
+    def _normal_law(self, key: bytes, law: Reduced) -> NormalLaw:
+        if key not in self._normal:
+            self._normal[key] = normal_law(law)
+        return self._normal[key]
 
 
 def _dependent(sums: FloatArray) -> tuple[Places, Places]:
@@ -251,9 +294,9 @@ def _sizes(weights: FloatArray) -> FloatArray:
     return np.asarray(np.abs(np.atleast_2d(weights)).max(axis=0, initial=0.0))
 
 
-def _reached(mixing: FloatArray, weights: FloatArray) -> tuple[Places, Places]:
+def _reached(parts: tuple[Places, Places], weights: FloatArray) -> tuple[Places, Places]:
     """The dependent and the basis errors that share sums with an error of W."""
-    dependent, basis = _parts(mixing)
+    dependent, basis = parts
     used = basis[weights != 0.0]
     return np.flatnonzero(np.isin(dependent, used)), np.flatnonzero(np.isin(basis, used))
 
@@ -274,7 +317,7 @@ _DAMPING = 0.9
 def normal_law(known: Reduced) -> NormalLaw:
     """The normal law of the errors given the known sums alone."""
     if known.normal is not None:
-        return known.normal
+        return known.normal()
     shape = (*known.values.shape[:-1], len(known.counts))
     sites = Sites(np.zeros(shape), np.full(shape, LAPLACE_VARIANCE))
     for _ in range(_SWEEPS if known.n_disagreements else 0):
@@ -366,7 +409,8 @@ class ManyRows:
             counts = self.counts[order[np.append(basis, mixing.shape[1] + dependent)]]
             nothing, found = np.zeros(0), mixing[np.ix_(dependent, basis)]
             law = Reduced(nothing, np.zeros(len(counts)), values[dependent], found, nothing, counts)
-            self._known[label] = basis, replace(law, normal=normal_law(law))
+            normal = normal_law(law)
+            self._known[label] = basis, replace(law, normal=lambda: normal)
         return self._known[label]
 
     def along(self, weights: Sequence[Mapping[int, float]]) -> Reduced:

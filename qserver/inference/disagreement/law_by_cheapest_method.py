@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from qserver.inference.arrays import Places
 from qserver.inference.disagreement.known_sums import Reduced, normal_law
 from qserver.inference.disagreement.mixture import (
     DROPPED,
@@ -92,6 +93,17 @@ def laws_given(known: Reduced, *, enough: float = ENOUGH) -> list[TableOfLaw]:
     ]
 
 
+def _the_few(parts: Parts, effort: _Effort) -> tuple[Places, float]:
+    """Errors to keep by nodes, those that matter most first, and what is left out of the others.
+
+    Where more than a few matter a little, those are kept that a lattice would keep.
+    """
+    order, left = parts.in_order(_LEFT_BY_FEW)
+    if len(order) <= MOST_FEW or parts.are_few:
+        return order, _ROOM * left
+    return parts.in_order(effort.left_out)
+
+
 def _by_few(
     known: Reduced,
     normal: NormalLaw,
@@ -102,10 +114,10 @@ def _by_few(
     """The law by history, if few errors matter."""
     alike = dict[Few, dict[int, float]]()
     for i, one in enumerate(parts):
-        order, left = one.in_order(_LEFT_BY_FEW)
+        order, left = _the_few(one, effort)
         if len(order) <= MOST_FEW:
             few = Few.of(order, one.of_each)
-            alike.setdefault(few, {})[i] = _ROOM * left + one.of_rest + DROPPED
+            alike.setdefault(few, {})[i] = left + one.of_rest + DROPPED
     found = dict[int, TableOfLaw]()
     for few, left_out in alike.items():
         for step in STEPS:

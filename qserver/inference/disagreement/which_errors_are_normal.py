@@ -45,6 +45,11 @@ class Parts:
         of_rest = _KURTOSIS * _FOURTH_CUMULANT * np.square(rest).sum() / np.square(variances)
         return [cls(*one) for one in zip(parts, of_rest.tolist(), strict=True)]
 
+    @property
+    def are_few(self) -> bool:
+        """Whether the errors are so few that all keep their law."""
+        return len(self.of_each) <= FEW
+
     def in_order(self, left_out: float) -> tuple[Places, float]:
         """The errors with the largest effect on the shape, largest first.
 
@@ -62,8 +67,7 @@ class Parts:
 
         All errors if they are few; else those of `in_order`.
         """
-        n = len(self.of_each)
-        if n <= FEW:
-            return np.arange(n), self.of_rest
+        if self.are_few:
+            return np.arange(len(self.of_each)), self.of_rest
         order, left = self.in_order(left_out)
         return np.sort(order), left + self.of_rest

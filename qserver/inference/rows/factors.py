@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,9 +11,9 @@ import numpy as np
 
 from qserver.inference.arrays import FloatArray, GrowingArray
 from qserver.inference.corners.base import Base, Quotient
-from qserver.inference.corners.new_rows import GrownRows
+from qserver.inference.corners.new_rows import GrownRows, InReach
 from qserver.inference.corners.vectors import CornerVector, IntArray, RowMatrix, Sums
-from qserver.inference.disagreement.known_sums import KnownSums, ManyRows
+from qserver.inference.disagreement.known_sums import KnownSums, ManyRows, SolvedSums
 from qserver.inference.rows.blue import NEW, Noise, float_room, orthonormal
 from qserver.inference.rows.refinement import Weights
 from qserver.records.history import Measurement
@@ -51,8 +52,43 @@ class RowNoise:
         return Noise(self.ids[chosen], self.scales[chosen], steps)
 
 
+_MOST_KEPT = 8
+"""Sets of rows whose known sums are kept."""
+
 Counts = Callable[[IntArray], FloatArray]
 """Of the rows of these ids how many Laplace variables the error of each is the sum of."""
+
+
+@dataclass(frozen=True, eq=False)
+class _SumsOfRows:
+    """Known sums of the errors of rows.
+
+    Args:
+        places: of the rows in play that are in some sum, shape (l,).
+        directions: weights of the sums on these rows as measured, shape (k, l).
+        noisy: places of those with noise, shape (n,).
+        solved: the sums of the noisy rows' errors.
+    """
+
+    places: IntArray
+    directions: FloatArray
+    noisy: IntArray
+    solved: SolvedSums
+
+    def values(self, answers: FloatArray) -> FloatArray:
+        """The known sums by answers of all rows in play, shape (n,) or (b, n)."""
+        return np.asarray(answers[..., self.places] @ self.directions.T)
+
+    @classmethod
+    def of(cls, directions: FloatArray, noise: RowNoise, counts: Counts) -> _SumsOfRows:
+        """The sums by weights on all rows in play."""
+        places = np.flatnonzero(directions.any(axis=0))
+        on_rows, is_noisy = directions[:, places], noise.scales[places] > 0.0
+        noisy = places[is_noisy]
+        sums = on_rows[:, is_noisy] * noise.scales[noisy]
+        # These weights give nothing of the truth, so they give the sum of the errors.
+        values = noise.answers[places] @ on_rows.T
+        return cls(places, on_rows, noisy, SolvedSums(sums, values, counts(noise.ids[noisy])))
 
 
 class Play:
@@ -71,6 +107,7 @@ class Play:
         self._place = {number: i for i, number in enumerate(ids)}
         self._alphas = dict(zip(ids, alphas.tolist(), strict=True))
         self.left_out: set[int] = set()
+        self._sums = OrderedDict[InReach, _SumsOfRows | None]()
         self.grown = GrownRows(rows, base, first.scales * rows.units)
         self._ids = GrowingArray.of(first.ids)
         # Refinements write into these.
@@ -155,6 +192,7 @@ class Play:
         found = copy.copy(self)
         found._place, found._alphas = dict(self._place), dict(self._alphas)
         found.left_out, found._ids = set(self.left_out), copy.copy(self._ids)
+        found._sums = self._sums.copy()
         found.grown = self.grown.tried()
         # Refinements write into these, so the copies share nothing.
         found._scales, found._steps = self._scales.copy(), self._steps.copy()
@@ -163,6 +201,7 @@ class Play:
 
     def take_in(self, measurement: Measurement, vector: CornerVector) -> None:
         """Add a row, or lower its noise; noted in `left_out` if floats cannot."""
+        self._sums.clear()
         number, place = measurement.id, self._place.get(measurement.id)
         if place is None:
             if self.grown.add(vector, measurement.scale * vector.unit):
@@ -198,7 +237,10 @@ class Play:
         Returns:
             shape (k, n), orthonormal in sum of weight^2 b^2.
         """
-        found = self.grown.directions(weights)
+        return self._directions(self.grown.reach(np.flatnonzero(weights)))
+
+    def _directions(self, reach: InReach) -> FloatArray | None:
+        found = self.grown.directions(reach)
         if found is None:
             return None
         found = found * self.rows.units
@@ -228,19 +270,32 @@ class Play:
         full = np.zeros((len(weights), len(self)))
         for row, pairs in zip(full, weights, strict=True):
             row[[self._place[i] for i, _ in pairs]] = [w for _, w in pairs]
-        reached = np.abs(full).sum(axis=0)
-        directions = self.directions(reached)
-        if directions is None:
+        reached = np.asarray(full.any(axis=0))
+        known = self._known_sums(self.grown.reach(np.flatnonzero(reached)), counts)
+        if known is None:
             return None
-        noise = self.noise
-        used = ((reached != 0.0) | directions.any(axis=0)) & (noise.scales > 0.0)
-        scales = noise.scales[used]
-        found = (full if len(weights) > 1 else full[0])[..., used]
-        # These weights give nothing of the truth, so they give the sum of the errors.
-        given = noise.answers if answers is None else answers[:, noise.ids]
-        values = given @ directions.T
+        noise, solved = self.noise, known.solved
+        reached[known.noisy] = True
+        used = np.flatnonzero(reached & (noise.scales > 0.0))
+        sums = np.zeros((len(solved.sums), len(used)))
+        sums[:, np.searchsorted(used, known.noisy)] = solved.sums
+        loads = (full if len(weights) > 1 else full[0])[..., used] * noise.scales[used]
         of_errors = counts(noise.ids[used])
-        return KnownSums(found * scales, directions[:, used] * scales, values, of_errors)
+        if answers is None:
+            return KnownSums(loads, sums, solved.values, of_errors, solved=solved)
+        return KnownSums(loads, sums, known.values(answers[:, noise.ids]), of_errors)
+
+    def _known_sums(self, reach: InReach, counts: Counts) -> _SumsOfRows | None:
+        """The known sums of the errors of rows in reach, the same for all questions there."""
+        if reach not in self._sums:
+            while len(self._sums) >= _MOST_KEPT:
+                self._sums.popitem(last=False)
+            directions = self._directions(reach)
+            found = None
+            if directions is not None:
+                found = _SumsOfRows.of(directions, self.noise, counts)
+            self._sums[reach] = found
+        return self._sums[reach]
 
     def in_reach(self, ids: Iterable[int]) -> list[int]:
         """Ids of the rows in play that depend on some of these."""

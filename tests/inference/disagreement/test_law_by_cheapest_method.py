@@ -9,9 +9,10 @@ import pytest
 
 from qserver.inference.disagreement.known_sums import KnownSums, Reduced, normal_law
 from qserver.inference.disagreement.law_by_cheapest_method import law_given, laws_given
-from qserver.inference.disagreement.mixture import mixture
+from qserver.inference.disagreement.mixture import MOST_FEW, mixture
 from qserver.inference.disagreement.normal_law_given_sums import Cavity
 from qserver.inference.disagreement.table_of_law import TableOfLaw
+from qserver.inference.disagreement.which_errors_are_normal import Parts
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.inference.disagreement.references import (
     TWO_HALVES,
@@ -218,11 +219,25 @@ def test_where_few_errors_matter_it_is_as_if_all_did(n: int) -> None:
         assert max(off) < found.largest_error + expected.largest_error
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_where_many_errors_matter_little_few_are_as_good_as_all(seed: int) -> None:
+    design = ranges(40, 60, seed=seed)
+    given = design.known(design.errors(np.random.default_rng(seed))).reduced()
+    normal = normal_law(given)
+    (parts,) = Parts.of_several(given, normal)
+    assert len(parts.in_order(1e-4)[0]) > MOST_FEW >= len(parts.in_order(5e-4)[0])
+    found, order = law_given(given), np.sort(parts.in_order(1e-5)[0])
+    expected = mixture(given, normal, order, size=4096).table(left_out=0.0)
+    off = [abs(found.cdf(x) - p) for x, p in zip(expected.places, expected.below, strict=True)]
+    assert max(off) < found.largest_error + expected.largest_error
+
+
 @pytest.mark.parametrize("n", [2, 74])
 def test_laws_of_histories_that_differ_in_answers_alone_are_those_of_each(n: int) -> None:
     rng = np.random.default_rng(n)
     each = [a_cell(n, rng).reduced() for _ in range(5)]
-    found = laws_given(replace(each[0], values=np.array([one.values for one in each])))
+    found = laws_given(replace(each[0], values=np.array([one.values for one in each]), normal=None))
     for one, law in zip(each, found, strict=True):
         alone = law_given(one)
         off = [abs(law.cdf(x) - alone.cdf(x)) for x in np.linspace(-5.0, 5.0, 21)]
