@@ -332,26 +332,39 @@ class Maximum:
         losses = self._losses(payments)
         if not losses:
             return self._top
-        if len(losses) > 1:
-            twin = self.copy()
-            twin.add(payments)
-            return twin.top
-        if self._dense is not None:
+        if len(losses) == 1 and self._dense is not None:
             return self._dense.top_with(losses[0])
-        if self._narrow:
-            tables = [*self._sum.tables, SumTable(losses[0].layout, losses[0].values)]
-            if is_narrow(tables, max_entries=LIMITS.most_eliminated):
-                seen = self._seen_by(losses[0].layout.axes)
-                if seen is not None:
-                    return seen.top_with(losses[0])
-                return eliminate(tables, max_entries=LIMITS.most_eliminated).top
-        return self._sum.top_with(losses[0])
+        if (found := self._exact_top_with(losses)) is not None:
+            return found
+        if len(losses) == 1:
+            return self._sum.top_with(losses[0])
+        twin = self.copy()
+        twin.add(payments)
+        return twin.top
+
+    def _exact_top_with(self, losses: Sequence[LossTable]) -> int | None:
+        """The greatest sum with these losses; None where `add` would only bound it.
+
+        The greatest sum over other axes is found once for all rows on the axes of these. No class
+        of the whole sum is split.
+        """
+        layout = TableLayout((), ())
+        for loss in losses:
+            layout = layout.joined_with(loss.layout)
+        if self._dense is not None:
+            is_dense = self._dense.layout.joined_with(layout).n_entries <= LIMITS.most_dense
+            return _seen_with(self._dense, layout, losses).top if is_dense else None
+        tables = [*self._sum.tables, *(SumTable(loss.layout, loss.values) for loss in losses)]
+        most = LIMITS.most_eliminated
+        if not self._narrow or self._sum.is_full or not is_narrow(tables, max_entries=most):
+            return None
+        seen = self._seen_by(layout.axes) if layout.n_entries <= most else None
+        if seen is None:
+            return eliminate(tables, max_entries=most).top
+        return _seen_with(seen, layout, losses).top
 
     def _seen_by(self, axes: tuple[int, ...]) -> SumTable | None:
-        """The greatest sum over all other axes, a table over these; None if it is not exact.
-
-        One such table prices any number of rows on the same axes.
-        """
+        """The greatest sum over all other axes, a table over these; None if it is not exact."""
         if axes not in self._by_axes:
             tables, most, found = [*self._sum.tables, zero_table()], LIMITS.most_eliminated, None
             if is_narrow(tables, max_entries=most, kept=axes):
@@ -421,11 +434,7 @@ class Maximum:
             for loss in losses:
                 seen = seen.joined_with(loss.layout)
             if seen.n_entries <= LIMITS.most_dense:
-                values = self._dense.seen_from(seen)
-                for loss in losses:
-                    values = values + seen.spread(loss.values, loss.layout)
-                whole = SumTable(seen, np.broadcast_to(values, seen.shape))
-                return along(whole, axis, n_values=n_values)
+                return along(_seen_with(self._dense, seen, losses), axis, n_values=n_values)
         elif not self._narrow:
             rises = [loss for loss in losses if not loss.is_refund]
             more = greatest_along(rises, axis, n_values=n_values)
@@ -496,3 +505,11 @@ class Maximum:
             self._sum.settle_all(rounds=1)
         elif n_losses == 1:
             self._sum.settle(n_steps=self._settle_steps)
+
+
+def _seen_with(table: SumTable, layout: TableLayout, losses: Iterable[LossTable]) -> SumTable:
+    """Per class of `layout`, which refines the losses, the greatest entry with these added."""
+    values = table.seen_from(layout)
+    for loss in losses:
+        values = values + layout.spread(loss.values, loss.layout)
+    return SumTable(layout, np.broadcast_to(values, layout.shape))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
@@ -120,23 +119,24 @@ def test_spent_rises_by_at_most_the_price_and_never_falls(seed: int, way: str) -
             assert ledger.spent_nano == after
 
 
+@pytest.mark.parametrize("way", ["written down", "eliminated"])
 @pytest.mark.parametrize("seed", share(range(N_SETTINGS), 12))
-def test_any_number_of_rows_is_priced_as_if_each_was_the_first(seed: int) -> None:
-    """One elimination prices all rows on the same axes, until a charge is added."""
+def test_purchases_are_priced_as_if_each_was_the_first(seed: int, way: str) -> None:
+    """Greatest sums over some axes are kept for all rows on these, until a charge is added."""
     rng = random.Random(seed)
     setting = random_setting(rng)
-    with limits(**WAYS["eliminated"]):
-        ledger = ledger_of(setting)
+    with limits(**WAYS[way]):
+        ledger, charges = ledger_of(setting), random_charges(rng, setting.sizes, 8)
         for _ in range(3):
-            ledger.extend(random_charges(rng, setting.sizes, 2))
-            spent, charges = ledger.spent_nano, random_charges(rng, setting.sizes, 4)
-            for charge in [*charges, *(replace(c, alpha_nano=2 * c.alpha_nano) for c in charges)]:
+            # From the second time on, these split no class.
+            ledger.extend(charges[-2:])
+            spent = ledger.spent_nano
+            for some in (charges[:3], charges[3:], charges, charges[1:4], charges[:1], charges[:1]):
                 added = ledger.copy()
-                added.append(charge)
-                price = ledger.neighbours.price_nano(charge)
+                added.extend(some)
                 assert added.bound_nano is not None
-                after = max(spent, min(spent + price, added.bound_nano))
-                assert ledger.spent_after([charge]) == after
+                most = spent + sum(map(ledger.neighbours.price_nano, some))
+                assert ledger.spent_after(some) == max(spent, min(most, added.bound_nano))
 
 
 @given(seed=st.integers(0, 2**32), data=st.data())
