@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -43,6 +44,7 @@ from qserver.inference.arrays import FloatArray, Places
 from qserver.inference.disagreement.known_sums import Reduced
 from qserver.inference.disagreement.normal_law_given_sums import (
     LAPLACE_VARIANCE,
+    Axis,
     Cavity,
     NormalLaw,
     log_density,
@@ -280,31 +282,31 @@ def by_nodes(
     Args:
         step: distance of places for the first error, one of `STEPS`.
     """
-    order = np.array(few.order)
-    whole = normal.cavity.some(order)
-    means, variances = (np.atleast_2d(of)[histories] for of in (whole.mean, whole.variance))
-    cavity = Cavity(means, variances, whole.counts)
-    first, others = (
-        _even_places(cavity, step),
-        [cavity.some(np.array([j])) for j in range(1, len(order))],
-    )
-    found = []
+    order, found = np.array(few.order), []
+    first = _axis(normal, few.order[0], histories, partial(_even_places, step=step))
     for i in range(2):
-        nodes = [_nodes(one, n - i) for one, n in zip(others, few.n_nodes, strict=True)]
+        rules = [partial(_nodes, n=n - i) for n in few.n_nodes]
+        pairs = zip(few.order[1:], rules, strict=True)
+        nodes = [_axis(normal, number, histories, rule) for number, rule in pairs]
         state = _State(known, normal, order, histories)
         found.append(state.given([first.every_second(i), *nodes]))
     return [_mixture(rows) for rows in zip(*found, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class _Axis:
-    """Places of the logarithm of a variance, and logarithms of their weights; shape (b, n)."""
+def _axis(normal: NormalLaw, number: int, histories: Places, rule: partial[Axis]) -> Axis:
+    """Places for the variance of one error, which depend on no question.
 
-    logs: FloatArray
-    weights: FloatArray
-
-    def every_second(self, start: int) -> _Axis:
-        return _Axis(self.logs[:, start::2], self.weights[:, start::2])
+    They are kept with the law of one history: many questions have errors in common.
+    """
+    key = (number, *rule.keywords.values()) if normal.mean.ndim == 1 else ()
+    found = normal.axes.get(key)
+    if found is None:
+        whole = normal.cavity.some(np.array([number]))
+        means, variances = (np.atleast_2d(of)[histories] for of in (whole.mean, whole.variance))
+        found = rule(Cavity(means, variances, whole.counts))
+    if key:
+        normal.axes[key] = found
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,7 +343,7 @@ class _State:
         self._means = [means[:, i][self._axes] for i in every]
         self._covariances = [[covariances[:, i, j][self._axes] for j in every] for i in every]
 
-    def given(self, axes: Sequence[_Axis]) -> list[_Rows]:
+    def given(self, axes: Sequence[Axis]) -> list[_Rows]:
         """The laws of W at all combinations of places, by history."""
         weights: FloatArray = np.zeros(1)
         for i, axis in enumerate(axes):
@@ -370,10 +372,10 @@ class _State:
         return np.asarray(-0.5 * (logs + np.log(divisor) + square / divisor))
 
 
-def _even_places(cavity: Cavity, step: float) -> _Axis:
-    """Even places of the first error's log variance, where it is likely given normal others."""
-    edges = log_edges(cavity.counts[:1], _N_CELLS_OF_NODES)
-    shares = cavity.some(np.array([0])).shares(0.5 * (edges[:, 1:] + edges[:, :-1]))[:, 0]
+def _even_places(cavity: Cavity, *, step: float) -> Axis:
+    """Even places of one error's log variance, where it is likely given normal others."""
+    edges = log_edges(cavity.counts, _N_CELLS_OF_NODES)
+    shares = cavity.shares(0.5 * (edges[:, 1:] + edges[:, :-1]))[:, 0]
     middles, sums = 0.5 * (edges[0, 1:] + edges[0, :-1]), np.cumsum(shares, axis=1)
     low = edges[0, (sums < _TAIL).sum(axis=1)]
     high = edges[0, np.minimum((sums < 1.0 - _TAIL).sum(axis=1) + 1, _N_CELLS_OF_NODES)]
@@ -382,10 +384,10 @@ def _even_places(cavity: Cavity, step: float) -> _Axis:
     steps = step * np.minimum(1.0, spread / _USUAL_SPREAD)
     n = 2 * int(np.ceil(0.5 * ((high - low) / steps).max()))
     logs = low[:, None] + (high - low)[:, None] * (np.arange(n) + 0.5) / n
-    return _Axis(logs, log_density(logs, cavity.counts[:1]))
+    return Axis(logs, log_density(logs, cavity.counts))
 
 
-def _nodes(cavity: Cavity, n: int) -> _Axis:
+def _nodes(cavity: Cavity, *, n: int) -> Axis:
     """Nodes for the variance t of one error: of a Gauss rule for t / (t + v), v of the rest."""
     edges = log_edges(cavity.counts, _N_CELLS_OF_NODES)
     middles = 0.5 * (edges[:, 1:] + edges[:, :-1])
@@ -395,7 +397,7 @@ def _nodes(cavity: Cavity, n: int) -> _Axis:
     spread = cavity.variance + t
     # Prior over what the rule is for.
     ratio = 0.5 * np.log(spread) + 0.5 * np.square(cavity.mean) / spread
-    return _Axis(np.log(t), np.log(weights) + ratio)
+    return Axis(np.log(t), np.log(weights) + ratio)
 
 
 def _gauss(x: FloatArray, shares: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:

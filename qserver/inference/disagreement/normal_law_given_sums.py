@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -31,9 +31,15 @@ def log_edges(counts: FloatArray, n_cells: int) -> FloatArray:
         counts: m of each error, whole and >= 1, shape (n,).
     """
     kinds, which = np.unique(counts, return_inverse=True)
-    low = np.log(LAPLACE_VARIANCE * gammaincinv(kinds, _BELOW) / kinds)
-    high = np.log(LAPLACE_VARIANCE * gammainccinv(kinds, _ABOVE) / kinds)
-    return np.linspace(low, high, n_cells + 1, axis=1)[which.ravel()]
+    edges = np.array([_edges(count, n_cells) for count in kinds.tolist()])
+    return np.asarray(edges.reshape(-1, n_cells + 1)[which.ravel()])
+
+
+@lru_cache(maxsize=1 << 10)
+def _edges(count: float, n_cells: int) -> FloatArray:
+    low = np.log(LAPLACE_VARIANCE * gammaincinv(count, _BELOW) / count)
+    high = np.log(LAPLACE_VARIANCE * gammainccinv(count, _ABOVE) / count)
+    return np.linspace(low, high, n_cells + 1)
 
 
 def log_density(logs: FloatArray, counts: FloatArray) -> FloatArray:
@@ -141,6 +147,18 @@ class Sites:
     variances: FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Places of the logarithm of a variance, and logarithms of their weights; shape (b, n)."""
+
+    logs: FloatArray
+    weights: FloatArray
+
+    def every_second(self, start: int) -> Axis:
+        """Every second place."""
+        return Axis(self.logs[:, start::2], self.weights[:, start::2])
+
+
 class NormalLaw(ABC):
     """The normal law of errors given known sums, in units of each scale.
 
@@ -151,6 +169,7 @@ class NormalLaw(ABC):
         diagonal: their variances, shape (n,).
         sites: the normal factors of the errors.
         counts: number of Laplace variables in each error, shape (n,).
+        axes: places for the variances of single errors, where they were found.
     """
 
     mean: FloatArray
@@ -158,6 +177,7 @@ class NormalLaw(ABC):
 
     def __init__(self, sites: Sites, counts: FloatArray) -> None:
         self.sites, self.counts = sites, counts
+        self.axes: dict[tuple[float, ...], Axis] = {}
 
     @abstractmethod
     def times(self, weights: FloatArray) -> FloatArray:

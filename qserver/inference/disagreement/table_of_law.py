@@ -181,9 +181,9 @@ def _gaps(places: FloatArray, logs: FloatArray) -> FloatArray:
     """
     lengths = np.diff(places)
     slopes = np.diff(logs) / lengths
-    around = np.pad(slopes, 1, mode="edge")
+    around = np.concatenate([slopes[:1], slopes, slopes[-1:]])
     heights = lengths * np.maximum(around[:-2] - around[2:], 0.0) / 4.0
-    nearest = np.pad(heights, 1)
+    nearest = np.concatenate([[0.0], heights, [0.0]])
     return np.asarray(np.expm1(np.minimum(np.maximum(nearest[:-1], nearest[1:]), 1.0)))
 
 
