@@ -207,37 +207,42 @@ class _Part:
             variances: shape (points, n).
             logs: of prior over proposal, shape (points,).
         """
-        rank = len(self.on_w)
-        squares = (self.spread[:, :, None] * self.spread[:, None, :]).reshape(len(self.mean), -1)
-        inner = (1.0 / variances) @ squares + (np.eye(rank).ravel() - (1.0 / self.site) @ squares)
-        lower = np.linalg.cholesky(inner.reshape(-1, rank, rank))
+        rank, inverse = len(self.on_w), 1.0 / variances
+        i, j = np.tril_indices(rank)
+        squares = (self.spread[:, i] * self.spread[:, j]).T
+        # Q, and below it the right sides g and the covariances with W.
+        whole = np.empty((rank + 2, rank, len(inverse)))
+        whole[i, j] = squares @ inverse.T + ((i == j) - squares @ (1.0 / self.site))[:, None]
         g = self.spread.T @ ((self.mean - self.site_mean) / self.site)
-        g = g - (self.mean / variances) @ self.spread
-        on_w = np.broadcast_to(self.on_w, (rank, len(g)))
-        with_g, with_w = _forward(lower, np.array([g.T, on_w]))
+        whole[rank] = g[:, None] - self.spread.T @ (self.mean * inverse).T
+        whole[rank + 1] = self.on_w
+        _factor(whole)
+        with_g, with_w = whole[rank], whole[rank + 1]
         logs = logs + 0.5 * np.square(with_g).sum(axis=0)
-        logs -= 0.5 * (np.square(self.mean) / variances).sum(axis=1)
-        logs -= np.log(np.einsum("nii->ni", lower)).sum(axis=1)
+        logs -= 0.5 * (inverse @ np.square(self.mean))
+        logs -= np.log(np.einsum("iip->ip", whole[:rank])).sum(axis=0)
         logs -= 0.5 * np.log(variances).sum(axis=1)
         means = self.w_mean + (with_g * with_w).sum(axis=0)
         return means, self.rest[0, 0] + np.square(with_w).sum(axis=0), logs
 
 
-def _forward(lower: FloatArray, right: FloatArray) -> FloatArray:
-    """What lower triangular matrices give right sides by, shape (k, rank, points).
+def _factor(whole: FloatArray) -> None:
+    """Replace matrices by their Cholesky factors, and rows below by what these give them by.
 
-    Step by step for all points at once: a general solver of many small matrices takes two to five
-    times as long.
+    Step by step for all points at once: solvers of many small matrices take about twice as long.
 
     Args:
-        lower: shape (points, rank, rank).
-        right: shape (k, rank, points).
+        whole: shape (rank + any, rank, points); only the lower triangles count.
+
+    Raises:
+        LinAlgError: a matrix is not positive definite.
     """
-    found, rows = np.empty_like(right), np.ascontiguousarray(lower.transpose(1, 2, 0))
-    for i, row in enumerate(rows):
-        known = np.einsum("jp,kjp->kp", row[:i], found[:, :i])
-        found[:, i] = (right[:, i] - known) / row[i]
-    return found
+    for j in range(whole.shape[1]):
+        column = whole[j:, j]
+        column -= np.einsum("ikp,kp->ip", whole[j:, :j], whole[j, :j])
+        if not (column[0] > 0.0).all():
+            raise np.linalg.LinAlgError("A matrix is not positive definite.")
+        column /= np.sqrt(column[0])
 
 
 class _Drawn:
