@@ -39,11 +39,11 @@ P = TypeVar("P", CurvePoint, FactorPoint)
 # Lengths of the price curve, as parts of the asked length.
 _CURVE = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 _WORKLOAD_CURVE = (0.5, 1.0, 2.0)
-APART_WORK = 300_000.0
+APART_WORK = 120_000.0
 """Most work for the prices of a workload's questions one by one; beyond it they are left out."""
-CURVE_WORK = 150_000.0
+CURVE_WORK = 75_000.0
 """Most work to plan and price a workload that other lengths are priced for, too."""
-_STEP_WORK = 150.0
+_STEP_WORK = 75.0
 """A step of the ledger's bound: a price of several charges takes one on each of its tables."""
 _PRICES = 4
 """A plan prices about so many purchases, and its single plans each time their number doubles."""
