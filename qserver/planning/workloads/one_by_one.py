@@ -155,14 +155,13 @@ def _by_own_rows(
 
 
 def _dearer(holdings: Holdings, rows: Sequence[PlannedRow], most_nano: int) -> set[str]:
-    """The keys of the rows that cost more than this now, found by halving."""
+    """The keys of the rows that cost more than this now; none if all together do not.
+
+    The price of one row takes far less than that of some together where the sum is bounded.
+    """
     if holdings.priced(Purchase(tuple(rows))).price_nano <= most_nano:
         return set()
-    if len(rows) == 1:
-        return {rows[0].key}
-    middle = len(rows) // 2
-    halves = rows[:middle], rows[middle:]
-    return set[str]().union(*(_dearer(holdings, half, most_nano) for half in halves))
+    return {row.key for row in rows if holdings.priced(Purchase((row,))).price_nano > most_nano}
 
 
 @dataclass(frozen=True, eq=False)
