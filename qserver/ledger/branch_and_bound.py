@@ -408,7 +408,7 @@ class ShiftedSum:
     def add(self, loss: LossTable, *, shift: bool) -> None:
         """Add a loss. If `shift`, do a step on the table that it was added to."""
         parts = self._parts(loss.layout)
-        if len(parts) > 1 and self.is_full:
+        if len(parts) > 1 and self._is_full:
             loss, self.exact = self._over_one_attribute(loss), False
             parts = self._parts(loss.layout)
         if not parts:
@@ -439,8 +439,7 @@ class ShiftedSum:
                 self._step(i)
 
     @property
-    def is_full(self) -> bool:
-        """Whether a further loss may be replaced by its maximum over all but one attribute."""
+    def _is_full(self) -> bool:
         return len(self._tables) >= LIMITS.most_tables or self._stored >= LIMITS.most_stored
 
     def _parts(self, layout: TableLayout) -> Mapping[int, TableLayout]:

@@ -39,9 +39,10 @@ class LedgerLimits:
 
     # The greatest sum, exactly.
     most_dense: int = 1 << 20
-    """Most entries of the table of all losses together: 8 MiB. On four streams of 80 questions the
-    spend is the same to the last digit with 2^18 to 2^22; with 2^22 plans took up to 30 percent
-    longer, and with 2^18 half as long again where records are replaced."""
+    """Most entries of the table of all losses together: 8 MiB, and as much again for its greatest
+    entries over some axes. On four streams of 80 questions the spend is the same to the last digit
+    with 2^18 to 2^22. With 2^22 plans took up to 30 percent longer, and with 2^18 half as long
+    again where records are replaced."""
 
     most_eliminated: int = 1 << 18
     """Most entries of a table while attributes are eliminated one by one: 2 MiB. Not measured."""
@@ -83,7 +84,8 @@ class LedgerLimits:
     14 percent larger on three streams of 300; of 16 streams one cost 6 percent less by that."""
 
     settle_rounds: int = 20
-    """Rounds of shifts over all tables once they are first needed. Not measured."""
+    """Rounds of shifts over all tables once they are first needed, but no more than steps after a
+    row. Not measured."""
 
     # The search for the greatest loss.
     proof_nodes: int = 1 << 14

@@ -354,13 +354,17 @@ class Maximum:
         if self._dense is not None:
             is_dense = self._dense.layout.joined_with(layout).n_entries <= LIMITS.most_dense
             return _seen_with(self._dense, layout, losses).top if is_dense else None
-        tables = [*self._sum.tables, *(SumTable(loss.layout, loss.values) for loss in losses)]
-        most = LIMITS.most_eliminated
-        if not self._narrow or self._sum.is_full or not is_narrow(tables, max_entries=most):
+        if not self._narrow:
+            return None
+        # Added to a copy, so that this is exact where `add` will be.
+        added, most = self._sum.copy(), LIMITS.most_eliminated
+        for loss in together(losses):
+            added.add(loss, shift=False)
+        if not added.exact or not is_narrow(added.tables, max_entries=most):
             return None
         seen = self._seen_by(layout.axes) if layout.n_entries <= most else None
         if seen is None:
-            return eliminate(tables, max_entries=most).top
+            return eliminate(added.tables, max_entries=most).top
         return _seen_with(seen, layout, losses).top
 
     def _seen_by(self, axes: tuple[int, ...]) -> SumTable | None:

@@ -202,7 +202,6 @@ def _unmet(
             direct=direct,
             by_rows=by_rows,
             allowed_nano=allowed_nano,
-            effort=effort,
         )
         choice = Decision(sound("earlier questions", before, on_fault))
     if rule is not None and choice.offer is None:

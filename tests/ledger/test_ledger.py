@@ -18,6 +18,7 @@ from qserver.query.linear_query import linear_query, total_query
 from qserver.query.weights import indicator, interval
 from qserver.records.charge import Charge, OpaqueCharge, Relation
 from tests.ledger.losses_by_definition import (
+    RELATIONS,
     WAYS,
     Setting,
     cell_losses,
@@ -137,6 +138,27 @@ def test_purchases_are_priced_as_if_each_was_the_first(seed: int, way: str) -> N
                 assert added.bound_nano is not None
                 most = spent + sum(map(ledger.neighbours.price_nano, some))
                 assert ledger.spent_after(some) == max(spent, min(most, added.bound_nano))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("eliminated", [1 << 6, 1 << 8])
+@pytest.mark.parametrize("seed", share(range(60), 12))
+def test_several_rows_are_foretold_as_they_are_added_where_bounds_begin(
+    seed: int, eliminated: int
+) -> None:
+    """Pairs of rows on many cells are only bounded, and a sum stops being eliminated whole."""
+    rng = random.Random(seed)
+    sizes = tuple(rng.randint(2, 4) for _ in range(rng.randint(2, 4)))
+    with limits(dense=0, eliminated=eliminated, row_grid=16):
+        ledger = CellLedger(sizes, relation=rng.choice(RELATIONS), null_cell=rng.random() < 0.5)
+        charges = random_charges(rng, sizes, 9)
+        for i in range(0, 9, 3):
+            some = charges[i : i + rng.randint(1, 3)]
+            added, after = ledger.copy(), ledger.spent_after(some)
+            added.extend(some)
+            assert added.spent_nano == after
+            ledger.extend(some)
+            assert ledger.spent_nano == after
 
 
 @given(seed=st.integers(0, 2**32), data=st.data())

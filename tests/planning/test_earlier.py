@@ -10,7 +10,6 @@ import pytest
 from qserver.planning.blocks.earlier_questions import EarlierDemand
 from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.planning.effort import Effort
 from qserver.query.linear_query import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
@@ -132,7 +131,6 @@ def test_only_this_never_buys_of_the_known_base(first_week: list[PaidQuestion]) 
             direct=PurchaseOffer(found.holdings.priced(direct.purchase), direct.weights),
             by_rows=lambda _: None,
             allowed_nano=found.limit_nano,
-            effort=Effort(),
         )
         assert offer is None
         found.carry_out(direct, asked.query)
@@ -145,6 +143,31 @@ def test_a_base_that_would_not_have_saved_anything_is_not_known(
     cheap = [replace(paid, price_nano=1) for paid in first_week]
     asked = ranges(5, 10)
     assert play(snapshot(cheap), asked).spent == play(snapshot(), asked).spent
+
+
+@pytest.mark.slow
+def test_a_week_of_many_lengths_that_saved_nothing_leaves_a_plan_its_work() -> None:
+    """Six classes of precision, none of whose bases is known: each was fitted once."""
+    sizes = (64, 8)
+
+    def asked(seed: int) -> Primitive:
+        rng = random.Random(seed)
+        ends = [sorted(rng.sample(range(n + 1), 2)) for n in sizes]
+        weights = {i: interval(n, *ends[i]) for i, n in enumerate(sizes)}
+        return primitive(linear_query(sizes, [(1, weights)]))
+
+    week = Snapshot(sizes, rule=RentOrBuy())
+    for i in range(36):
+        week.ask(asked(i), Requirement(320.0 / 2 ** (i % 6), 0.95))
+    cheap = EarlierDemand((tuple(replace(paid, price_nano=1) for paid in week.paid),))
+    spent = []
+    for earlier in (None, cheap):
+        found = Snapshot(sizes, rule=RentOrBuy(), earlier=earlier)
+        for i in range(50, 90):
+            plan = found.plan(asked(i), Requirement(20.0, 0.95))
+            found.carry_out(plan, asked(i))
+        spent.append(found.ledger.spent_nano)
+    assert spent[0] == spent[1]
 
 
 def test_the_dearest_snapshot_decides_not_the_sum(first_week: list[PaidQuestion]) -> None:
@@ -175,7 +198,6 @@ def test_all_that_is_bought_of_the_base_costs_about_the_base(
             direct=row,
             by_rows={question.roomy_half_width: row}.get,
             allowed_nano=found.limit_nano,
-            effort=Effort(),
         )
         if offer is not None:
             bought += offer.priced.price_nano

@@ -80,7 +80,7 @@ def law_given(known: Reduced, *, enough: float = ENOUGH) -> TableOfLaw:
 
 def laws_given(known: Reduced, *, enough: float = ENOUGH) -> list[TableOfLaw]:
     """The laws under several histories that differ only in answers, computed at once."""
-    each = [replace(known, values=values) for values in known.values]
+    each = [replace(known, values=values, normal=None) for values in known.values]
     if known.is_on_a_line:
         return [law_given(one, enough=enough) for one in each]
     normal, effort = normal_law(known), _FINE if enough < ENOUGH else _USUAL

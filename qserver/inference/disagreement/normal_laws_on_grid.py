@@ -73,6 +73,8 @@ def _gridded(normals: Normals, sums: Places) -> Normals:
     units, low = _OF_MEANS * deviations, float(means.min())
     n_means = np.floor((means.max() - low) / units).astype(np.intp) + _AROUND
     n, starts = int(n_means.sum()), np.cumsum(n_means) - n_means
+    if n >= len(means):
+        return normals
     of_levels = _shares(levels - lowest - first - _BEFORE)
     of_levels *= normals.weights[np.arange(len(means)), sums][:, None]
     found = np.zeros(n * k)

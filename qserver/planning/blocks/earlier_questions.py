@@ -66,7 +66,7 @@ class EarlierDemand:
     snapshots: tuple[tuple[PaidQuestion, ...], ...]
     phi: float = DEFAULT_PHI
     _learner: Learner = field(default_factory=Learner)
-    _bases: dict[int, tuple[Star | None, float]] = field(default_factory=dict)
+    _bases: dict[int, Star | None] = field(default_factory=dict)
     _lattice: Lattice | None = None
 
     @cached_property
@@ -82,19 +82,17 @@ class EarlierDemand:
         direct: PurchaseOffer,
         by_rows: ByRows,
         allowed_nano: int,
-        effort: Effort,
     ) -> PurchaseOffer | None:
         """The cheapest part of an earlier base that replaces `direct`, or None.
 
         Args:
             direct: the cheapest way by rows alone.
             by_rows: the cheapest way by rows at any half-width of the row.
-            effort: counts the work, and that of the bases whichever question they were fitted for.
         """
         if question.measure == "only_this" or direct.price_nano == 0:
             return None
         view = self._learner.view(holdings, self.asked)
-        need = need_of(question, view, holdings, effort)
+        need = need_of(question, view, holdings, Effort(PLANNER.fit_work))
         if need is None:
             return None
         offers = (self._part(need, octave, direct, by_rows) for octave in self._tightest)
@@ -107,7 +105,7 @@ class EarlierDemand:
         """The part of the base of a class for the asked length, if it is due."""
         then = need.at(self._tightest[octave].half_width_at(need.want.confidence))
         row = by_rows(then.want.half_width)
-        base = None if row is None else self._base(need.holdings, octave, need.effort)
+        base = None if row is None else self._base(need.holdings, octave)
         if row is None or base is None or not serves(need.holdings, base, [then.want]):
             return None
         after = everything(need.holdings, base, row.priced).spent_after_nano
@@ -121,19 +119,16 @@ class EarlierDemand:
         """The tightest question of each class."""
         return tightest(map(Precision.of, self.asked))
 
-    def _base(self, view: Holdings, octave: int, effort: Effort) -> Star | None:
+    def _base(self, view: Holdings, octave: int) -> Star | None:
         """The base for the earlier questions of this class and looser ones, if rows cost more."""
         if view.lattice is not self._lattice:
             self._lattice, self._bases = view.lattice, {}
         if octave not in self._bases:
             unbought = _Unbought(view.engine, view.ledger, view.limit_nano, view.cells)
-            own = Effort(PLANNER.fit_work)
-            base = _best_base(unbought, self.asked, octave, own)
+            base = _best_base(unbought, self.asked, octave)
             is_repaid = base is not None and self._most_nano(base) <= self._spent_nano(octave)
-            self._bases[octave] = base if is_repaid else None, own.done
-        base, work = self._bases[octave]
-        effort.add(work)
-        return base
+            self._bases[octave] = base if is_repaid else None
+        return self._bases[octave]
 
     def _most_nano(self, base: Star) -> float:
         """The price of a base plus the waste allowed before it is bought."""
@@ -147,9 +142,7 @@ class EarlierDemand:
         )
 
 
-def _best_base(
-    unbought: Holdings, asked: Sequence[PaidQuestion], octave: int, effort: Effort
-) -> Star | None:
+def _best_base(unbought: Holdings, asked: Sequence[PaidQuestion], octave: int) -> Star | None:
     """The best base found for these questions up to a class; None if some cannot be served."""
     demand = Demand()
     for paid in asked:
@@ -158,4 +151,4 @@ def _best_base(
     wants = demand.wanted.wants
     if not wants or demand.forgotten(octave) or len(fitting(unbought, wants)) < len(wants):
         return None
-    return fit_star(unbought, wants, effort=effort)
+    return fit_star(unbought, wants, effort=Effort(PLANNER.fit_work))

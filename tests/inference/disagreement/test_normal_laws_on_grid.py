@@ -47,3 +47,8 @@ def test_laws_far_narrower_than_the_others_add_nothing_to_the_grid() -> None:
     narrower = Normals(laws.means, deviations, laws.weights)
     n_before = sum(len(one.means) for one in on_grid(laws, sums))
     assert sum(len(one.means) for one in on_grid(narrower, sums)) < 1.2 * n_before
+
+
+def test_a_grid_that_would_be_larger_than_the_laws_is_not_made() -> None:
+    laws, sums = _drawn(6_000, 4.0, seed=3)
+    assert sum(len(one.means) for one in on_grid(laws, sums)) == 6_000
