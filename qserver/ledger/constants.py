@@ -39,13 +39,13 @@ class LedgerLimits:
 
     # The greatest sum, exactly.
     most_dense: int = 1 << 20
-    """Most entries of the table of all losses together: 8 MiB, and as much again for its greatest
-    entries over some axes. On four streams of 80 questions the spend is the same to the last digit
-    with 2^18 to 2^22. With 2^22 plans took up to 30 percent longer, and with 2^18 half as long
-    again where records are replaced."""
+    """Most entries of the table of all losses together: 8 MiB. On four streams of 80 questions the
+    spend is the same to the last digit with 2^18 to 2^22. With 2^22 plans took up to 30 percent
+    longer, and with 2^18 half as long again where records are replaced."""
 
     most_eliminated: int = 1 << 18
-    """Most entries of a table while attributes are eliminated one by one: 2 MiB. Not measured."""
+    """Most entries of a table while attributes are eliminated one by one, and of those kept to
+    price further rows by: 2 MiB. Not measured."""
 
     split_group: int = 1 << 14
     """Most entries of a group of tables that must be split anyway. Not measured."""

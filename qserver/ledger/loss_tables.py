@@ -276,7 +276,6 @@ class SumTable:
         self.values = values
         self._top = top
         self._top_values: dict[int, int] | None = None
-        self._over: dict[tuple[int, ...], SumTable] = {}
 
     @property
     def top(self) -> int:
@@ -316,7 +315,6 @@ class SumTable:
         """Add a loss, splitting classes as needed."""
         finer = self.refined(self.layout.joined_with(loss.layout))
         self.layout, self.values, self._top_values = finer.layout, finer.values, None
-        self._over.clear()
         if not self.values.flags.writeable:
             self.values = self.values.copy()
         if loss.blocks is None:
@@ -373,7 +371,7 @@ class SumTable:
 
     def seen_from(self, layout: TableLayout) -> Values:
         """Per class of `layout`, the greatest entry over classes that meet it; broadcastable."""
-        seen = self._over_all_but(tuple(a for a in self.layout.axes if a in layout.by_axis))
+        seen = self.maximum_over([a for a in self.layout.axes if a not in layout.by_axis])
         values = seen.values
         for i, axis in enumerate(seen.layout.axes):
             if seen.layout.partitions[i] is layout.by_axis[axis]:
@@ -382,18 +380,6 @@ class SumTable:
             values = np.maximum.reduceat(values.take(met.left, axis=i), met.starts, axis=i)
         sizes = dict(zip(seen.layout.axes, values.shape, strict=True))
         return values.reshape([sizes.get(a, 1) for a in layout.axes])
-
-    def _over_all_but(self, axes: tuple[int, ...]) -> SumTable:
-        """The greatest entry along the other axes; kept, since many rows have the same axes."""
-        if axes == self.layout.axes:
-            return self
-        if axes not in self._over:
-            found = self.maximum_over([a for a in self.layout.axes if a not in axes])
-            n_kept = sum(table.layout.n_entries for table in self._over.values())
-            if n_kept + found.layout.n_entries > self.layout.n_entries:
-                self._over.clear()
-            self._over[axes] = found
-        return self._over[axes]
 
 
 def total(tables: Sequence[SumTable]) -> SumTable:

@@ -3,7 +3,7 @@
 The sum of all losses is one dense table while the product of all classes has at most 2^20 entries;
 the maximum is then exact. A larger sum is kept as one table per row. Bucket elimination is still
 exact as long as no bucket must be split: the queries then touch a chain or a tree of attributes.
-Otherwise shifted tables (`proof`) give an upper bound.
+Otherwise shifted tables (`branch_and_bound`) give an upper bound.
 
 *Bucket elimination.* For one axis after the other, the tables that mention it are added up, and
 their sum is replaced by its greatest entries along the axis: a table over the other axes. The
@@ -332,8 +332,6 @@ class Maximum:
         losses = self._losses(payments)
         if not losses:
             return self._top
-        if len(losses) == 1 and self._dense is not None:
-            return self._dense.top_with(losses[0])
         if (found := self._exact_top_with(losses)) is not None:
             return found
         if len(losses) == 1:
@@ -345,33 +343,45 @@ class Maximum:
     def _exact_top_with(self, losses: Sequence[LossTable]) -> int | None:
         """The greatest sum with these losses; None where `add` would only bound it.
 
-        The greatest sum over other axes is found once for all rows on the axes of these. No class
-        of the whole sum is split.
+        No class of the whole sum is split. One loss is priced exactly while the sum is dense.
         """
-        layout = TableLayout((), ())
+        layout, added, most = TableLayout((), ()), self._sum, LIMITS.most_eliminated
         for loss in losses:
             layout = layout.joined_with(loss.layout)
         if self._dense is not None:
-            is_dense = self._dense.layout.joined_with(layout).n_entries <= LIMITS.most_dense
-            return _seen_with(self._dense, layout, losses).top if is_dense else None
-        if not self._narrow:
+            whole = self._dense.layout.joined_with(layout)
+            if len(losses) > 1 and whole.n_entries > LIMITS.most_dense:
+                return None
+        elif not self._narrow:
             return None
-        # Added to a copy, so that this is exact where `add` will be.
-        added, most = self._sum.copy(), LIMITS.most_eliminated
-        for loss in together(losses):
-            added.add(loss, shift=False)
-        if not added.exact or not is_narrow(added.tables, max_entries=most):
-            return None
-        seen = self._seen_by(layout.axes) if layout.n_entries <= most else None
-        if seen is None:
+        else:
+            # Added to a copy, so that this is exact where `add` will be.
+            added = added.copy()
+            for loss in together(losses):
+                added.add(loss, shift=False)
+            if not added.exact or not is_narrow(added.tables, max_entries=most):
+                return None
+        is_small = self._dense is not None or layout.n_entries <= most
+        if not is_small or (seen := self._seen_by(layout.axes)) is None:
             return eliminate(added.tables, max_entries=most).top
-        return _seen_with(seen, layout, losses).top
+        values = seen.seen_from(layout)
+        for loss in losses:
+            values = values + layout.spread(loss.values, loss.layout)
+        return int(values.max())
 
     def _seen_by(self, axes: tuple[int, ...]) -> SumTable | None:
-        """The greatest sum over all other axes, a table over these; None if it is not exact."""
+        """The greatest sum over all other axes, a table over these; None if it is not exact.
+
+        It is kept until a charge is added: it prices any number of rows on these axes.
+        """
         if axes not in self._by_axes:
-            tables, most, found = [*self._sum.tables, zero_table()], LIMITS.most_eliminated, None
-            if is_narrow(tables, max_entries=most, kept=axes):
+            found, most = None, LIMITS.most_eliminated
+            tables = [*self._tables, zero_table()]
+            if self._dense is not None:
+                found = self._dense.maximum_over(
+                    [a for a in self._dense.layout.axes if a not in axes]
+                )
+            elif is_narrow(tables, max_entries=most, kept=axes):
                 found = eliminate(tables, max_entries=most, kept=axes)
             kept = [found, *self._by_axes.values()]
             if sum(table.layout.n_entries for table in kept if table is not None) > most:
@@ -438,7 +448,11 @@ class Maximum:
             for loss in losses:
                 seen = seen.joined_with(loss.layout)
             if seen.n_entries <= LIMITS.most_dense:
-                return along(_seen_with(self._dense, seen, losses), axis, n_values=n_values)
+                values = self._dense.seen_from(seen)
+                for loss in losses:
+                    values = values + seen.spread(loss.values, loss.layout)
+                whole = SumTable(seen, np.broadcast_to(values, seen.shape))
+                return along(whole, axis, n_values=n_values)
         elif not self._narrow:
             rises = [loss for loss in losses if not loss.is_refund]
             more = greatest_along(rises, axis, n_values=n_values)
@@ -509,11 +523,3 @@ class Maximum:
             self._sum.settle_all(rounds=1)
         elif n_losses == 1:
             self._sum.settle(n_steps=self._settle_steps)
-
-
-def _seen_with(table: SumTable, layout: TableLayout, losses: Iterable[LossTable]) -> SumTable:
-    """Per class of `layout`, which refines the losses, the greatest entry with these added."""
-    values = table.seen_from(layout)
-    for loss in losses:
-        values = values + layout.spread(loss.values, loss.layout)
-    return SumTable(layout, np.broadcast_to(values, layout.shape))
