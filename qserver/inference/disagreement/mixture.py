@@ -227,12 +227,12 @@ class _Part:
 
 
 def _factor(whole: FloatArray) -> None:
-    """Replace matrices by their Cholesky factors, and rows below by what these give them by.
+    """Replace each matrix by its Cholesky factor L, and each row r below it by x with x L' = r.
 
     Step by step for all points at once: solvers of many small matrices take about twice as long.
 
     Args:
-        whole: shape (rank + any, rank, points); only the lower triangles count.
+        whole: shape (rank + rows, rank, points); only the lower triangles count.
 
     Raises:
         LinAlgError: a matrix is not positive definite.

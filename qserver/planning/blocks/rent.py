@@ -32,8 +32,7 @@ class OwnRowsAlone:
     """The price of measuring each question's own row alone, with nothing shared.
 
     It is a ledger of fresh rows, with the largest alpha needed per row. The rule compares with it;
-    nobody is charged. Rows are added when a price is asked; prices are as if each row had been
-    added at once.
+    nobody is charged. Rows are added when a price is asked.
     """
 
     _ledger: CellLedger
@@ -88,8 +87,9 @@ class OwnRowsAlone:
     def _caught_up(self) -> CellLedger:
         """The ledger with all rows.
 
-        While it is exact, prices do not depend on batches, and large batches are quicker. Once it
-        is not, it stays so, and rows are added one by one.
+        Large batches are quicker. While the ledger is exact, prices do not depend on batches; once
+        it is not, it stays so, and rows are added one by one. Seldom a batch is exact where its
+        rows one by one are not: the price then depends on when it was asked for.
         """
         n = len(self._new)
         while n > 1 and self._ledger.exact:
