@@ -90,19 +90,36 @@ def different(source: Sequence[LinearQuery], n: int) -> list[LinearQuery]:
     return kept
 
 
-def measurements_of(queries: Sequence[LinearQuery], *, seed: int) -> list[Measurement]:
-    """A history that measured these queries, with scales from 5 to 20 records.
+N_RECORDS = 20_000
+"""Records of the population whose rows are measured."""
 
-    Its answers are arbitrary: no figure depends on them.
+
+def measurements_of(queries: Sequence[LinearQuery], *, seed: int) -> list[Measurement]:
+    """A history that measured these queries on one population, with scales from 5 to 20 records.
+
+    The records are uniform, and the noise is Laplace: what answers disagree about, and so the law
+    of what is known, is as in use.
     """
-    generator = random.Random(seed)
+    generator = np.random.default_rng(seed)
+    records = [generator.integers(0, size, N_RECORDS) for size in queries[0].sizes]
     found = []
     for i, query in enumerate(queries):
         row = primitive(query)
-        alpha_nano = generator.randrange(50_000_000, 200_000_000)
-        index = generator.randrange(1 << 30)
-        found.append(Measurement(i, row.row, row.key, alpha_nano, STEP, index))
+        alpha_nano = int(generator.integers(50_000_000, 200_000_000))
+        answer = _count(row.row, records) + generator.laplace(scale=1e9 / alpha_nano)
+        found.append(Measurement(i, row.row, row.key, alpha_nano, STEP, round(answer / STEP)))
     return found
+
+
+def _count(query: LinearQuery, records: Sequence[npt.NDArray[np.int64]]) -> float:
+    """The query's value on records, given by their cell of each attribute."""
+    total = 0.0
+    for term in query.terms:
+        values = np.full(len(records[0]), float(term.coefficient))
+        for factor in term.factors:
+            values *= factor.weights.dense[records[factor.axis]]
+        total += float(values.sum())
+    return total
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from qserver.errors import EvaluationError
 from qserver.inference.disagreement.known_sums import KnownSums, Reduced, normal_law
 from qserver.inference.disagreement.law_by_cheapest_method import law_given, laws_given
 from qserver.inference.disagreement.mixture import MOST_FEW, mixture
@@ -97,6 +98,23 @@ def test_intervals_cover_as_stated_given_what_disagrees() -> None:
     sizes = np.abs([TWO_HALVES.known(errors).values[0] for errors in drawn])
     outside = np.abs(drawn @ TWO_HALVES.weights) > half
     assert outside[sizes > np.quantile(sizes, 0.9)].mean() > 1.7 * 0.05
+
+
+@pytest.mark.parametrize("n_histories", [None, 2])
+def test_answers_that_contradict_each_other_have_no_law(n_histories: int | None) -> None:
+    """Sixteen such laws were off by .26 to 1 and stated 1e-4 to .06."""
+    design = ranges(12, 30, seed=2)
+    errors = design.errors(np.random.default_rng(2))
+    given = design.known(errors).reduced()
+    contradicting = replace(given, values=100.0 * given.values, normal=None)
+    if n_histories is None:
+        law_given(given)
+        with pytest.raises(EvaluationError):
+            law_given(contradicting)
+    else:
+        both = replace(given, values=np.array([given.values, contradicting.values]), normal=None)
+        with pytest.raises(EvaluationError):
+            laws_given(both)
 
 
 def test_what_does_not_bear_on_the_query_changes_nothing() -> None:

@@ -42,7 +42,7 @@ def _row(low: int, high: int) -> FloatArray:
 class _History:
     """All ranges of a size; every second one refined, in an engine that was asked between."""
 
-    def __init__(self, seed: int, *, public: bool) -> None:
+    def __init__(self, seed: int, *, public: bool, wrong_by: int = 0) -> None:
         rng = np.random.default_rng(seed)
         self.ends = [(i, k) for i in range(SIZE) for k in range(i + 1, SIZE + 1)]
         if public:
@@ -56,7 +56,8 @@ class _History:
         self.rows, self.scales, self.total = rows, np.array(scales, float), float(truth.sum())
         self.engine, self.n_public = InferenceEngine((SIZE,)), int(public)
         if public:
-            whole = measured(0, _range(0, SIZE), scale=0, answer=Fraction(self.total))
+            declared = Fraction(self.total) + wrong_by
+            whole = measured(0, _range(0, SIZE), scale=0, answer=declared)
             self.engine.extend([whole])
         first = [self._measured(i, 2 * s if i % 2 else s) for i, s in enumerate(scales)]
         self.engine.extend(first[:250])
@@ -101,6 +102,16 @@ def test_all_that_three_hundred_rows_disagree_about_counts(public: bool) -> None
             expected = law.cdf(off)
             room = law.largest_error + found.statement.error
             assert abs(found.posterior.probability_at_least(place) - expected) < room
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("wrong_by", "law"), [(0, "posterior"), (100_000, "estimator")])
+def test_a_public_total_that_is_wrong_leaves_the_law_of_the_estimate(
+    wrong_by: int, law: str
+) -> None:
+    """The answers then contradict it: a law given all of them would be far off."""
+    found = _History(17, public=True, wrong_by=wrong_by).stated(3, 9)
+    assert found.statement.law == law
 
 
 def test_a_row_that_public_rows_give_has_a_known_error() -> None:
