@@ -324,8 +324,8 @@ def normal_law(known: Reduced) -> NormalLaw:
     """The normal law of the errors given the known sums alone.
 
     Raises:
-        EvaluationError: the answers contradict each other, as where a row that the owner declared
-            public is wrong. Laws of such errors would be far off, and nobody would see it.
+        EvaluationError: the answers contradict each other as noise does not make them, for example
+            those of two populations. Laws of such errors would be far off, and nobody would see it.
     """
     if known.normal is not None:
         return known.normal()
