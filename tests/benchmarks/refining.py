@@ -94,7 +94,7 @@ def _row(kind: str, everything: Sequence[Paid]) -> dict[str, str | int | float |
         "longer once refined": sum(one.worst[-1] > _MET for one in found),
         "spent on it, percent": round(100 * more / max(first, 1), 2),
         "refined intervals": len(refined),
-        "of them hold": round(sum(refined) / max(len(refined), 1), 3),
+        "of them hold": round(sum(refined) / len(refined), 3) if refined else None,
     }
 
 
