@@ -117,7 +117,8 @@ def _count(query: LinearQuery, records: Sequence[npt.NDArray[np.int64]]) -> floa
     for term in query.terms:
         values = np.full(len(records[0]), float(term.coefficient))
         for factor in term.factors:
-            values *= factor.weights.dense[records[factor.axis]]
+            runs = np.searchsorted(factor.weights.stops, records[factor.axis], side="right")
+            values *= np.array(factor.weights.values, float)[runs]
         total += float(values.sum())
     return total
 
