@@ -22,7 +22,6 @@ no question: they are found once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -33,7 +32,6 @@ from scipy.linalg import qr, solve, solve_triangular
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from qserver.errors import EvaluationError
 from qserver.inference.arrays import FloatArray, Places
 from qserver.inference.disagreement.normal_law_given_sums import (
     LAPLACE_VARIANCE,
@@ -314,38 +312,17 @@ def _parts(mixing: FloatArray) -> tuple[Places, Places]:
 
 _SWEEPS = 6
 _DAMPING = 0.9
-_CHANCE = 1e-12
-"""Chance that answers of one population are taken to contradict each other."""
-_OF_EACH = math.log(8.0 / 3.0)
-"""Bound on log E exp(abs(u) / 2), for a sum u of any number of Laplace variables, of variance 2."""
 
 
 def normal_law(known: Reduced) -> NormalLaw:
-    """The normal law of the errors given the known sums alone.
-
-    Raises:
-        EvaluationError: the answers contradict each other as noise does not make them, for example
-            those of two populations. Laws of such errors would be far off, and nobody would see it.
-    """
+    """The normal law of the errors given the known sums alone."""
     if known.normal is not None:
         return known.normal()
     shape = (*known.values.shape[:-1], len(known.counts))
     sites = Sites(np.zeros(shape), np.full(shape, LAPLACE_VARIANCE))
     for _ in range(_SWEEPS if known.n_disagreements else 0):
         sites = _moved(sites, _given(known, sites).cavity)
-    found = _given(known, sites)
-    if not (np.abs(found.mean).sum(axis=-1) <= _most_off(len(known.counts))).all():
-        raise EvaluationError
-    return found
-
-
-def _most_off(n: int) -> float:
-    """Bound on the sum of the sizes of n errors' means given their known sums.
-
-    By Jensen's inequality exp(sum_i abs(E u_i) / 2) is at most E exp(sum_i abs(u_i) / 2) given the
-    sums, whose mean over all sums is a product. Markov's inequality then bounds the sum.
-    """
-    return 2.0 * (n * _OF_EACH - math.log(_CHANCE))
+    return _given(known, sites)
 
 
 def _given(known: Reduced, sites: Sites) -> NormalLaw:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from qserver.errors import EvaluationError
 from qserver.inference.arrays import Places
 from qserver.inference.disagreement.known_sums import Reduced, normal_law
 from qserver.inference.disagreement.mixture import (
@@ -54,16 +56,48 @@ _LEAST_OF_MANY = 256
 _FINE = _Effort(SIZES[-2:], 3e-4, 281)
 
 
+_CHANCE = 1e-12
+"""Chance that answers of one population are taken to contradict each other."""
+_OF_EACH = math.log(8.0 / 3.0)
+"""Bound on log E exp(abs(u) / 2), for a sum u of any number of Laplace variables, of variance 2."""
+
+
+def _agreeing(known: Reduced) -> NormalLaw:
+    """The normal law of the errors.
+
+    Raises:
+        EvaluationError: the answers contradict each other as noise hardly ever makes them, for
+            example those of two populations. A law on points would be far off, and say it is not.
+    """
+    found = normal_law(known)
+    if not (np.abs(found.mean).sum(axis=-1) <= _most_off(len(known.counts))).all():
+        raise EvaluationError
+    return found
+
+
+def _most_off(n: int) -> float:
+    """Bound on the sum of the sizes of n errors' means given their known sums.
+
+    By Jensen's inequality exp(sum_i abs(E u_i) / 2) is at most E exp(sum_i abs(u_i) / 2) given the
+    sums, whose mean over all sums is a product. Markov's inequality then bounds the sum. The normal
+    law's means are nearly these.
+    """
+    return 2.0 * (n * _OF_EACH - math.log(_CHANCE))
+
+
 def law_given(known: Reduced, *, enough: float = ENOUGH) -> TableOfLaw:
     """The law of W minus its shift, given known sums that bear on it.
 
     Args:
         enough: sufficient error of probabilities; points are added until it is reached or all are
             used.
+
+    Raises:
+        EvaluationError: answers contradict each other, and not all errors follow from one.
     """
     if known.is_on_a_line:
         return law_on_a_line(known)
-    normal, effort = normal_law(known), _FINE if enough < ENOUGH else _USUAL
+    normal, effort = _agreeing(known), _FINE if enough < ENOUGH else _USUAL
     (parts,) = Parts.of_several(known, normal)
     tried = _by_few(known, normal, [parts], effort, enough)
     if tried and tried[0].largest_error <= enough:
@@ -79,11 +113,15 @@ def law_given(known: Reduced, *, enough: float = ENOUGH) -> TableOfLaw:
 
 
 def laws_given(known: Reduced, *, enough: float = ENOUGH) -> list[TableOfLaw]:
-    """The laws under several histories that differ only in answers, computed at once."""
+    """The laws under several histories that differ only in answers, computed at once.
+
+    Raises:
+        EvaluationError: as `law_given`, if the answers of one contradict each other.
+    """
     each = [replace(known, values=values, normal=None) for values in known.values]
     if known.is_on_a_line:
         return [law_given(one, enough=enough) for one in each]
-    normal, effort = normal_law(known), _FINE if enough < ENOUGH else _USUAL
+    normal, effort = _agreeing(known), _FINE if enough < ENOUGH else _USUAL
     found = _by_few(known, normal, Parts.of_several(known, normal), effort, enough)
     return [
         found[i]

@@ -5,9 +5,9 @@ of the errors that matter, with sites for the others. Variances are drawn at eve
 by the law that each would have alone given the normal law of the rest. Importance weights correct
 the difference.
 
-With u = m + M v for the errors that matter, v of precision P, sites N(mu, s) and variances t, let
-    Q = P + M' (1/t - 1/s) M,   g = M' ((m - mu)/s - m/t).
-Then v given t is N(Q^-1 g, Q^-1), and the weight of t is
+With u = m + L z for the errors that matter, sites N(mu, s) and variances t, let
+    Q = I + L' (1/t - 1/s) L,   g = L' ((m - mu)/s - m/t).
+Then z given t is N(Q^-1 g, Q^-1), and the weight of t is
     prior / proposal * abs(Q)^-1/2 prod_i t_i^-1/2 exp(g' Q^-1 g / 2 - sum_i m_i^2 / 2 t_i).
 
 *Few errors with Laplace factors*: nodes for their variances.
@@ -38,7 +38,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.lapack import dpstrf
 from scipy.special import ndtr
 
 from qserver.inference.arrays import FloatArray, Places
@@ -80,7 +79,7 @@ def even_points(size: int, n_axes: int) -> FloatArray:
     return np.asarray(np.clip(folded, _INSIDE, 1.0 - _INSIDE))
 
 
-_RANK = 1e-9
+_RANK = 1e-11
 _N_CELLS = 800
 _CELLS = np.arange(_N_CELLS + 1.0)
 _REACH = 9.0
@@ -186,28 +185,21 @@ def mixture(
 class _Part:
     """The normal law of the errors that matter, without their sites, and of W.
 
-    Some errors are a basis, of `precision`. The others follow from it: u = mean + mixing @ v, if
-    the basis is off its mean by v. W is off its mean by `on_w` @ v and a normal error of variance
-    `rest`. Arrays have the basis first.
+    `spread` is L, shape (n, rank); `on_w` the covariance of z and W, shape (rank, 1); `rest` the
+    variance of W given z, shape (1, 1).
     """
 
     def __init__(self, known: Reduced, normal: NormalLaw, matter: npt.NDArray[np.intp]) -> None:
-        among = normal.among(matter)
-        sizes = np.sqrt(np.maximum(np.diag(among), np.finfo(float).tiny))
-        _, order, rank, _ = dpstrf(among / np.outer(sizes, sizes), tol=_RANK)
-        basis, others = np.sort(order[:rank] - 1), np.sort(order[rank:] - 1)
-        self.order = np.append(basis, others)
-        places = matter[self.order]
-        self.precision = np.linalg.inv(among[np.ix_(basis, basis)])
-        self.mixing = among[np.ix_(others, basis)] @ self.precision
-        covered = normal.times(known.weights)
-        with_basis = covered[matter[basis]]
-        self.on_w = self.precision @ with_basis
-        self.rest = known.weights @ covered - self.on_w @ with_basis
-        self.rest += LAPLACE_VARIANCE * np.square(known.rest).sum()
-        self.mean, self.w_mean = normal.mean[places], known.weights @ normal.mean
-        self.site = normal.sites.variances[places]
-        self.shift = normal.sites.means[places] / self.site
+        values, vectors = np.linalg.eigh(normal.among(matter))
+        kept = values > _RANK * values.max()
+        roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
+        weights, small = np.atleast_2d(known.weights), np.atleast_2d(known.rest)
+        covered = normal.times(weights.T)
+        self.spread, self.on_w = vectors * roots, (vectors / roots).T @ covered[matter]
+        rest = weights @ covered - self.on_w.T @ self.on_w
+        self.rest = rest + LAPLACE_VARIANCE * (small @ small.T)
+        self.mean, self.w_mean = normal.mean[matter], weights @ normal.mean
+        self.site_mean, self.site = normal.sites.means[matter], normal.sites.variances[matter]
 
     def given(
         self, variances: FloatArray, logs: FloatArray
@@ -218,25 +210,23 @@ class _Part:
             variances: shape (points, n).
             logs: of prior over proposal, shape (points,).
         """
-        rank, inverse = len(self.on_w), 1.0 / variances[:, self.order].T
-        rise = inverse - 1.0 / self.site[:, None]
+        rank, inverse = len(self.on_w), 1.0 / variances
         i, j = np.tril_indices(rank)
-        # Q, and below it the right sides g and the weights of W.
-        whole = np.empty((rank + 2, rank, len(variances)))
-        whole[i, j] = self.precision[i, j][:, None]
-        if len(self.mixing):
-            whole[i, j] += (self.mixing[:, i] * self.mixing[:, j]).T @ rise[rank:]
-        np.einsum("iip->ip", whole[:rank])[...] += rise[:rank]
-        pull = rise * self.mean[:, None] + self.shift[:, None]
-        whole[rank] = -pull[:rank] - self.mixing.T @ pull[rank:]
-        whole[rank + 1] = self.on_w[:, None]
+        squares = (self.spread[:, i] * self.spread[:, j]).T
+        # Q, and below it the right sides g and the covariances with W.
+        whole = np.empty((rank + 2, rank, len(inverse)))
+        whole[i, j] = squares @ inverse.T + ((i == j) - squares @ (1.0 / self.site))[:, None]
+        g = self.spread.T @ ((self.mean - self.site_mean) / self.site)
+        whole[rank] = g[:, None] - self.spread.T @ (self.mean * inverse).T
+        whole[rank + 1] = self.on_w
         _factor(whole)
         with_g, with_w = whole[rank], whole[rank + 1]
-        logs = logs + 0.5 * (np.square(with_g).sum(axis=0) - np.square(self.mean) @ rise)
-        logs += 0.5 * np.log(inverse).sum(axis=0)
+        logs = logs + 0.5 * np.square(with_g).sum(axis=0)
+        logs -= 0.5 * (inverse @ np.square(self.mean))
         logs -= np.log(np.einsum("iip->ip", whole[:rank])).sum(axis=0)
+        logs -= 0.5 * np.log(variances).sum(axis=1)
         means = self.w_mean + (with_g * with_w).sum(axis=0)
-        return means, self.rest + np.square(with_w).sum(axis=0), logs
+        return means, self.rest[0, 0] + np.square(with_w).sum(axis=0), logs
 
 
 def _factor(whole: FloatArray) -> None:
