@@ -33,6 +33,7 @@ from qserver.ledger.loss_tables import (
     RowUnits,
     SumTable,
     TableLayout,
+    Values,
     common,
     state_of_tables,
     tables_of_state,
@@ -364,10 +365,7 @@ class Maximum:
         is_small = self._dense is not None or layout.n_entries <= most
         if not is_small or (seen := self._seen_by(layout.axes)) is None:
             return eliminate(added.tables, max_entries=most).top
-        values = seen.seen_from(layout)
-        for loss in losses:
-            values = values + layout.spread(loss.values, loss.layout)
-        return int(values.max())
+        return int(_seen_with(seen, layout, losses).max())
 
     def _seen_by(self, axes: tuple[int, ...]) -> SumTable | None:
         """The greatest sum over all other axes, a table over these; None if it is not exact.
@@ -448,9 +446,7 @@ class Maximum:
             for loss in losses:
                 seen = seen.joined_with(loss.layout)
             if seen.n_entries <= LIMITS.most_dense:
-                values = self._dense.seen_from(seen)
-                for loss in losses:
-                    values = values + seen.spread(loss.values, loss.layout)
+                values = _seen_with(self._dense, seen, losses)
                 whole = SumTable(seen, np.broadcast_to(values, seen.shape))
                 return along(whole, axis, n_values=n_values)
         elif not self._narrow:
@@ -523,3 +519,11 @@ class Maximum:
             self._sum.settle_all(rounds=1)
         elif n_losses == 1:
             self._sum.settle(n_steps=self._settle_steps)
+
+
+def _seen_with(table: SumTable, layout: TableLayout, losses: Iterable[LossTable]) -> Values:
+    """Per class of `layout`, which refines the losses, the greatest entry with these added."""
+    values = table.seen_from(layout)
+    for loss in losses:
+        values = values + layout.spread(loss.values, loss.layout)
+    return values
