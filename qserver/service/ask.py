@@ -120,10 +120,13 @@ class Asking:
         """The answers of history, or after `wait_s` seconds the job that is computing them.
 
         None where they take no longer than that, or history does not answer all: nothing is asked.
+        Where they were kept, they are there at once.
 
         Args:
             wait_s: None for answers that were computed already, or else None.
         """
+        if (kept := self._known_before(name, workload)) is not None:
+            return narrowed(kept, WorkloadAnswer)
         if wait_s is None:
             job = self._later(name, workload, math.inf, by)
             if job is None or self._store.job_state(job.id) != "done":

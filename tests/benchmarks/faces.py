@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import qserver
 from qserver.config import LOOPBACK
@@ -24,7 +24,7 @@ from tests.postgres.client import RawClient
 
 from .load import ROOT
 
-_TIMEOUT_S, _IDLE_S = 120.0, 10.0
+_TIMEOUT_S, _IDLE_S, _SEE_OTHER = 120.0, 10.0, 303
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,13 @@ class Body:
         return json.loads(self._sent("GET", self._path)[1])["spent"]
 
     def page(self, text: str) -> None:
-        """GET the portal's page of the answer."""
+        """GET the portal's page of the answer, or that of the job which computes it, at its end."""
         where = self._path.replace("/v1/", "/portal/")
-        self._sent("GET", f"{where}/answer?{urlencode({'text': text})}")
+        status, found = self._sent("GET", f"{where}/answer?{urlencode({'text': text})}")
+        while status == _SEE_OTHER:
+            job = urlsplit(place := found.decode()).path.rsplit("/", 1)[-1]
+            self._done(job)
+            status, found = self._sent("GET", place)
 
     def echo(self, asked: Count) -> None:
         """POST a question to an echo."""
@@ -110,6 +114,7 @@ class Body:
     def _sent(
         self, method: str, path: str, body: str | None = None, *, prefer: str = ""
     ) -> tuple[int, bytes]:
+        """The status, and the text; of a redirect the place that it leads to."""
         head = {"Content-Type": "application/json"} if body else {}
         if time.monotonic() > self._used_at + _IDLE_S:
             self._connection.close()
@@ -117,6 +122,8 @@ class Body:
         reply = self._connection.getresponse()
         text = reply.read()
         self._used_at = time.monotonic()
+        if reply.status == _SEE_OTHER:
+            return reply.status, reply.headers["Location"].encode()
         if reply.status not in (200, 202):
             raise RuntimeError(f"{path} was answered with {reply.status}: {text[:500]!r}")
         return reply.status, text

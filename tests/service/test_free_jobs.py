@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from qserver.portal import numbers
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.service import ask
@@ -198,3 +199,26 @@ def test_a_page_of_a_table_that_takes_long_leads_to_its_job(
     monkeypatch.undo()
     monkeypatch.setattr(ask, "_LAWS_A_SECOND", math.inf)
     assert town.web().get(page).status_code == 200
+
+
+def test_a_page_shows_the_table_that_was_just_bought_by_sql(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker computed its laws, and this process kept them: nobody computes them again."""
+    store, text = Store.open(town.settings), f"{BOTH} WITHIN 5"
+
+    def sleep(_: float) -> None:
+        town.work_off()
+
+    service = Service(store, town.settings, sleep=sleep)
+    bought = run(service, text, wait_s=60.0)
+    assert isinstance(bought, StatementAnswer)
+    assert bought.charged_nano > 0
+    monkeypatch.setattr(ask, "still_to_do", lambda *_: pytest.fail("left to a job again"))
+    monkeypatch.setattr(Insight, "known_numbers", lambda *_: pytest.fail("computed again"))
+    fields = urlencode({"text": text, "confidence": "95"})
+    shown = town.web(service).get(f"/portal/datasets/people/answer?{fields}")
+    assert shown.status_code == 200
+    estimate = bought.cells[0][0].value.estimate
+    assert estimate is not None
+    assert numbers.number(estimate, 1) in shown.get_data(as_text=True)
