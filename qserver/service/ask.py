@@ -136,6 +136,13 @@ class Asking:
         found = self._waited(Request(name, "", workload, by), wait_s, find)
         return None if found is None else narrowed(found, WorkloadAnswer)
 
+    def free(self, name: str, workload: Workload, *, by: str) -> WorkloadAnswer | None:
+        """The answer of history, kept or computed here; None where it does not answer all."""
+        found: AnyAnswer | JobStatus | None = self.known(name, workload, wait_s=None, by=by)
+        if found is None:
+            _, _, found = self._free(name, workload)
+        return found if isinstance(found, WorkloadAnswer) else None
+
     def _waited(
         self, request: Request, wait_s: float, find: Callable[[], _F | JobStatus]
     ) -> _F | AnyAnswer | JobStatus:

@@ -324,6 +324,12 @@ class Service:
         ends = found.ends or (None,) * len(found.answers)
         return tuple(KnownNumber(*pair) for pair in zip(found.answers, ends, strict=True))
 
+    def free_workload(
+        self, name: str, workload: Workload, *, by: str = ""
+    ) -> WorkloadAnswer | None:
+        """The answer of history to all questions, as `ask_workload` gives it; None without one."""
+        return self._asking.free(name, workload, by=by)
+
     def known_job(
         self, name: str, workload: Workload, *, wait_s: float, by: str = ""
     ) -> JobStatus | None:

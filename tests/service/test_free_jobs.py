@@ -13,7 +13,6 @@ from qserver.portal import numbers
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.service import ask
-from qserver.service.free_answers import Insight
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
@@ -194,7 +193,7 @@ def test_a_page_of_a_table_that_takes_long_leads_to_its_job(
     shown = web.get(sent.location)
     assert shown.status_code == 200
     # What the job computed is not computed again by another process.
-    monkeypatch.setattr(Insight, "known_numbers", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(ask, "to_answer", lambda *_: pytest.fail("computed again"))
     assert town.web().get(page).status_code == 200
     monkeypatch.undo()
     monkeypatch.setattr(ask, "_LAWS_A_SECOND", math.inf)
@@ -215,7 +214,7 @@ def test_a_page_shows_the_table_that_was_just_bought_by_sql(
     assert isinstance(bought, StatementAnswer)
     assert bought.charged_nano > 0
     monkeypatch.setattr(ask, "still_to_do", lambda *_: pytest.fail("left to a job again"))
-    monkeypatch.setattr(Insight, "known_numbers", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(ask, "to_answer", lambda *_: pytest.fail("computed again"))
     fields = urlencode({"text": text, "confidence": "95"})
     shown = town.web(service).get(f"/portal/datasets/people/answer?{fields}")
     assert shown.status_code == 200

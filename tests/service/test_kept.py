@@ -21,7 +21,6 @@ from qserver.records.answer import Answer, JobStatus, WorkloadExplanation
 from qserver.service.ask import Idempotency
 from qserver.service.cache import smooth_numbers as numbers
 from qserver.service.cache import statements as kept
-from qserver.service.free_answers import Insight
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
@@ -205,13 +204,13 @@ def test_what_a_workload_was_charged_under_a_key_is_said_again_under_it(
 def test_the_table_of_a_form_is_computed_once_for_a_state(
     town: Deployment, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    computed, compute = list[str](), Insight.known_numbers
+    computed, compute = list[str](), Service.free_workload
 
-    def noted(insight: Insight, name: str, workload: Workload) -> Any:
+    def noted(asked: Service, name: str, workload: Workload, **more: Any) -> Any:
         computed.append(name)
-        return compute(insight, name, workload)
+        return compute(asked, name, workload, **more)
 
-    monkeypatch.setattr(Insight, "known_numbers", noted)
+    monkeypatch.setattr(Service, "free_workload", noted)
     assert service.state("people").n_shown
     web, fields = town.web(), urlencode({"text": BY_SEX, "length": "40", "confidence": "95"})
     page = f"/portal/datasets/people/answer?{fields}"

@@ -100,6 +100,23 @@ def test_where_answers_disagree_some_numbers_of_a_choice_hold_by_the_rule_for_an
     assert max(tops) < max(anys)
 
 
+@pytest.mark.slow
+def test_a_page_says_of_all_intervals_at_once_what_sql_says(town: Deployment) -> None:
+    """In a process that computes them, and in one that was asked before."""
+    answered(town, "SELECT age, sex, COUNT(*) FROM people GROUP BY age, sex WITHIN 30")
+    text = "SELECT age, COUNT(*) FROM people GROUP BY age WITHIN 30 SIMULTANEOUS"
+    found = answered(town, text)
+    statement, service = found.asked.statement, town.service()
+    assert found.simultaneous is not None
+    for _ in range(2):
+        shown = known_view(service, "people", statement, query="").answer
+        assert shown.simultaneous == found.simultaneous
+        assert shown.asked.statement.remarks == statement.remarks
+        for (cell,), (same,) in zip(shown.cells, found.cells, strict=True):
+            assert reach(cell) == pytest.approx(reach(same))
+        Statements(service).run("people", text, wait_s=60)
+
+
 def test_columns_are_chosen_from_apart(town: Deployment) -> None:
     """A sum's long intervals do not lengthen those of the counts beside it."""
     text = "SELECT age, COUNT(*), SUM(age) WITHIN 20 FROM people GROUP BY age WITHIN 20"

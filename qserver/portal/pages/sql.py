@@ -384,9 +384,16 @@ def table_quote(
 def known_view(
     service: Service, dataset: str, statement: Statement, *, query: str, by: str = ""
 ) -> TableView:
-    """The table of history for a statement; nothing is spent."""
+    """The table of history for a statement; nothing is spent.
+
+    Where history answers all of it, that is the table of whoever asks it.
+    """
     statements = Statements(service)
     questions = statements.asked(dataset, statement)
+    if not has_steps(statement):
+        free = service.free_workload(dataset, workload_of(questions), by=by)
+        if free is not None:
+            return _view_of(dataset, statements.table(dataset, questions, free), query)
     status = service.dataset(dataset)
     known = service.known_workload(dataset, workload_of(questions), by=by)
     answer = statements.known_table(
