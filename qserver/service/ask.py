@@ -101,18 +101,11 @@ class Asking:
     ) -> AnyAnswer | JobStatus:
         """The answer, or after `wait_s` seconds the job that is finding it; see Service.ask."""
         request = Request(name, "", asked, by, most_nano=most_nano)
-        found: AnyAnswer | JobStatus = self._waited(
+        return self._waited(
             request,
             wait_s,
             lambda: self._found(name, asked, wait_s, idempotency, by, most_nano),
         )
-        if isinstance(asked, Workload) and isinstance(found, WorkloadAnswer) and found.charged_nano:
-            # A charged answer is given, whatever the store says now.
-            with contextlib.suppress(StoreError, NotFoundError):
-                opened = self._workloads.refresh(name)
-                with opened.lock:
-                    self._kept.keep_bought(opened.replica, asked, found)
-        return found
 
     def known(
         self, name: str, workload: Workload, *, wait_s: float | None, by: str
@@ -209,7 +202,10 @@ class Asking:
             reader: who wants to see it.
             wait_s: how long to wait for its end, in seconds, where no thread is held by that.
         """
-        status = job_status(shown_job(self._store, job_id, reader))
+        record = shown_job(self._store, job_id, reader)
+        status = job_status(record)
+        if isinstance(status.result, WorkloadAnswer) and status.result.charged_nano:
+            self._share(record, status.result)
         visit = present_visit() if wait_s > 0 else None
         if visit and not visit.is_over and status.state not in ("done", "failed"):
             raise Parked(job=job_id, wait_s=wait_s, ended=self._store.ended)
@@ -289,10 +285,37 @@ class Asking:
                 self._store.remember(meta, estimator)
 
     def _known_before(self, name: str, asked: Workload) -> AnyAnswer | None:
-        """The free answer found earlier, if the state has not changed."""
+        """The free answer found earlier, if what bears on it has not changed.
+
+        What a worker found for any process is kept here, too, if the state is still that of its
+        answer.
+        """
         opened = self._workloads.refresh(name)
         with opened.lock:
+            replica = opened.replica
+            if (found := self._kept.find(replica, asked)) is not None:
+                return found
+            state = replica.n_events, replica.present.remaining_nano
+        shared = _shared_key(opened.meta, asked, *state)
+        outcome = self._store.bound(opened.meta, key=shared.key, body_digest=shared.body_digest)
+        job = _outcome_of(outcome) if outcome else None
+        if not isinstance(job, JobStatus) or self._store.job_state(job.id) != "done":
+            return None
+        bought = self.job(job.id).result
+        with opened.lock:
+            if isinstance(bought, WorkloadAnswer):
+                self._kept.keep_bought(opened.replica, asked, bought)
             return self._kept.find(opened.replica, asked)
+
+    def _share(self, record: JobRecord, bought: WorkloadAnswer) -> None:
+        """Let every process find what was bought, as long as the state is that of the answer."""
+        request = _request_of(record)
+        with contextlib.suppress(StoreError, NotFoundError):
+            meta = self._datasets.meta(record.dataset)
+            if isinstance(request.asked, Workload) and request.snapshot == meta.snapshot:
+                state = bought.version, bought.remaining_nano
+                key = _shared_key(meta, request.asked, *state)
+                self._bind(meta, key, json.dumps({"job": record.id}))
 
     def _free(self, name: str, asked: AnyAsked) -> tuple[OpenDataset, AnyAsked, AnyAnswer | None]:
         """The dataset, the question as read there, and the answer of history."""
@@ -362,6 +385,19 @@ class Asking:
         raise problem
 
 
+def _shared_key(
+    meta: DatasetMeta, asked: Workload, version: int, remaining_nano: int
+) -> Idempotency:
+    """The key of the job that bought a workload. No key of a client holds a line end."""
+    digest = digest_of(Request(meta.name, meta.snapshot, asked.with_measure("auto")))
+    return Idempotency("\n".join(("bought", f"{version}", f"{remaining_nano}", digest)), digest)
+
+
+@reading("question of a job")
+def _request_of(record: JobRecord) -> Request:
+    return Request.from_json(record.request)
+
+
 def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
     """The outcome, narrowed to a job or an answer of this type.
 
@@ -426,7 +462,7 @@ def digest_of(request: Request) -> str:
     for question in request.asked.questions:
         row, requirement = question.row, question.requirement
         parts += [row.key, str(row.multiplier)]
-        parts += [repr(requirement.length), repr(requirement.confidence)]
+        parts += [repr(float(requirement.length)), repr(requirement.confidence)]
         if looked := plain(question.looking):
             parts.append(looked)
         if question.as_of:

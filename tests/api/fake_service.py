@@ -249,6 +249,9 @@ class FakeService:
         self._enter("known_workload", name, workload=workload, by=by, wait_s=wait_s)
         return [None for _ in workload.questions]
 
+    def free_workload(self, name: str, workload: Workload, *, by: str = "") -> None:
+        self._enter("free_workload", name, workload=workload, by=by)
+
     def known_job(self, name: str, workload: Workload, *, wait_s: float, by: str = "") -> None:
         self._enter("known_job", name, workload=workload, wait_s=wait_s, by=by)
 

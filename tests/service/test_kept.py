@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from qserver.answering import decide
 from qserver.answering.replica import Replica
 from qserver.answering.smooth_numbers import KnownParts, SmoothOf, known_parts
 from qserver.errors import IdempotencyError
@@ -17,7 +18,8 @@ from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
-from qserver.records.answer import Answer, JobStatus, WorkloadExplanation
+from qserver.records.answer import Answer, JobStatus, WorkloadAnswer, WorkloadExplanation
+from qserver.service import ask
 from qserver.service.ask import Idempotency
 from qserver.service.cache import smooth_numbers as numbers
 from qserver.service.cache import statements as kept
@@ -224,6 +226,37 @@ def test_the_table_of_a_form_is_computed_once_for_a_state(
     town.ask({"sex": "Male"}, length=10)
     assert web.get(page).data != first.data
     assert len(computed) == 3
+
+
+def test_what_was_bought_is_computed_by_no_process_again(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever process saw its job; once anything else is bought, history says it anew."""
+    asker = town.service()
+    job = run(asker)
+    town.work_off()
+    bought = asker.job(job.id).result
+    assert isinstance(bought, WorkloadAnswer)
+    assert bought.charged_nano > 0
+    with monkeypatch.context() as patched:
+        for name in ("to_answer", "still_to_do"):
+            patched.setattr(ask, name, lambda *_: pytest.fail("computed again"))
+        for service in (asker, town.service()):
+            found = run(service)
+            assert isinstance(found, StatementAnswer)
+            assert found.charged_nano == 0
+            assert {cell.source for (cell,) in found.cells} == {"history"}
+            shown = [cell.value.estimate for (cell,) in found.cells]
+            assert shown == [one.estimate for one in bought.answers]
+    town.ask({"sex": "Male"}, length=10)
+    with monkeypatch.context() as patched:
+        computed = list[object]()
+        answer = decide.to_answer
+        patched.setattr(ask, "to_answer", lambda *of: computed.append(of) or answer(*of))
+        later = run(town.service())
+    assert computed
+    assert later.version > bought.version
+    assert later.charged_nano == 0
 
 
 @pytest.mark.slow

@@ -106,12 +106,12 @@ def test_a_page_says_of_all_intervals_at_once_what_sql_says(town: Deployment) ->
     answered(town, "SELECT age, sex, COUNT(*) FROM people GROUP BY age, sex WITHIN 30")
     text = "SELECT age, COUNT(*) FROM people GROUP BY age WITHIN 30 SIMULTANEOUS"
     found = answered(town, text)
-    statement, service = found.asked.statement, town.service()
+    statement, service = parse_statement(text, PEOPLE, dataset="people"), town.service()
     assert found.simultaneous is not None
     for _ in range(2):
         shown = known_view(service, "people", statement, query="").answer
         assert shown.simultaneous == found.simultaneous
-        assert shown.asked.statement.remarks == statement.remarks
+        assert shown.asked.statement.remarks == found.asked.statement.remarks
         for (cell,), (same,) in zip(shown.cells, found.cells, strict=True):
             assert reach(cell) == pytest.approx(reach(same))
         Statements(service).run("people", text, wait_s=60)
