@@ -121,6 +121,21 @@ def test_the_proxies_take_what_the_server_takes_and_wait_as_long() -> None:
     assert "proxy_next_upstream off" in nginx
 
 
+def test_every_location_of_nginx_follows_the_rule_by_dataset() -> None:
+    """Its processes take the place of the one that nginx.conf names, in one block alone."""
+    upstream = re.compile(r"upstream (\w+) \{([^}]*)\}")
+    alone, shared = ((DEPLOY / f"nginx{part}.conf").read_text() for part in ("", "-by-dataset"))
+    ((name, servers),) = upstream.findall(alone)
+    assert "127.0.0.1:8000;" in servers
+    assert [(found, text.count(" server ")) for found, text in upstream.findall(shared)] == [
+        (name, 4)
+    ]
+    assert f"delete `upstream {name}`" in shared
+    locations = re.findall(r"location [^{]*\{([^}]*)\}", alone)
+    assert len(locations) == 2
+    assert all(f"proxy_pass http://{name};" in one for one in locations)
+
+
 def test_the_lock_names_every_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     locked = set(re.findall(r"(?m)^([a-z0-9-]+)==", (DEPLOY / "requirements.lock").read_text()))
