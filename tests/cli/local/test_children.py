@@ -193,7 +193,7 @@ def test_a_package_in_the_current_folder_cannot_take_the_place_of_ours(
 
 
 def test_connections_that_come_before_the_server_do_not_wait_for_acknowledgements() -> None:
-    """Replies are written in parts; what a listener lacks, its first connections lack for ever."""
+    """A static file sends its head first; what a listener lacks, connections lack for ever."""
     with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
         accepted, _ = listening.accept()
         with accepted:
