@@ -1,11 +1,13 @@
-"""Many datasets, several HTTP processes, one outside store: `python -m tests.benchmarks.scale`.
+"""Many datasets, several HTTP processes, one outside store.
 
 Each dataset has a history of ranges on two attributes. Questions come in turns: to the process that
-deploy/nginx-by-dataset.conf gives a dataset, to any of them, or all to one. `MB` is memory of all
-processes, shared pages counted once. The rest is processor time of the processes and the store for
-an answer: about a dataset that nobody has read, of all such first answers together for a dataset,
-of one that was asked before, and in words that were not. `--workers N` measures N workers with
-populations of their own: datasets of 3,000 records, fresh questions by four clients.
+deploy/nginx-by-dataset.conf gives a dataset, to any of them, or all to one. `mb` is memory of all
+processes with all datasets, shared pages counted once. The rest is processor time of the processes
+and the store for an answer: about a dataset that nobody has read, of all such first answers
+together for a dataset, of one that was asked before, and in words that were not.
+
+`python -m tests.benchmarks.scale N` measures N workers with populations of their own: datasets of
+3,000 records, fresh questions by four clients.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from .load import ROOT, Plan, generate
 from .long_histories import Shape, fill, meta_of
 from .parts import Clocks, processes, proportional_mb
 from .stack import Site, attach, free_port, serving, working
+from .tables import Report, Value
 
 RULE = ROOT / "deploy" / "nginx-by-dataset.conf"
 SHAPE = Shape(4, 10, 2)
@@ -147,24 +150,32 @@ def outside_store(folder: Path) -> Iterator[str]:
         yield f"redis://{LOOPBACK}:{port}/0"
 
 
-def _measured(n_processes: int, n_datasets: int, n_paid: int) -> None:
+def run(*, quick: bool) -> Report:
+    """Memory and processor time by the way that questions go."""
+    n_processes, n_datasets, n_paid = (2, 4, 6) if quick else (4, 100, 50)
     ways: Mapping[str, tuple[int, Callable[[str, random.Random], int]]] = {
         "by dataset": (n_processes, lambda name, _: routed(path_of(name), n_processes)),
         "to any": (n_processes, lambda _, generator: generator.randrange(n_processes)),
         "to one": (1, lambda _name, _generator: 0),
     }
+    rows = list[Mapping[str, Value]]()
     with tempfile.TemporaryDirectory() as text, outside_store(Path(text)) as url:
         folder = Path(text)
         asked = filled(SpendingStore.open(Settings(redis_url=url)), n_datasets, n_paid)
         for way, (n, place) in ways.items():
             with fleet(url, n, folder) as found:
-                facts = _way(found, asked, place)
-            print(way, json.dumps(facts), flush=True)
+                rows.append({"questions go": way, **_way(found, asked, place)})
+    return Report(
+        name="scale",
+        title="Memory and processor time of HTTP processes with many datasets",
+        parameters={"datasets": n_datasets, "paid questions of each": n_paid, "seed": _SEED},
+        rows=tuple(rows),
+    )
 
 
 def _way(
     found: Fleet, asked: Mapping[str, Sequence[str]], place: Callable[[str, random.Random], int]
-) -> dict[str, float]:
+) -> Mapping[str, Value]:
     """Each dataset is asked once, then until every process that is asked has it, and then again."""
     generator = random.Random(_SEED)
     turns = [[(name, bodies[0]) for name, bodies in asked.items()] for _ in range(30)]
@@ -178,12 +189,12 @@ def _way(
         seconds.append((sum(clocks.seconds().values()) - before) / len(turn))
     return {
         "processes": len(found.sites),
-        "empty MB": round(empty_mb),
-        "MB": round(_memory_mb()),
-        "first, ms": round(1e3 * seconds[0], 2),
-        "all first ones, ms": round(1e3 * sum(s - min(seconds) for s in seconds[:30]), 2),
-        "again, ms": round(1e3 * min(seconds), 2),
-        "in other words, ms": round(1e3 * mean(seconds[30:]), 2),
+        "empty_mb": round(empty_mb),
+        "mb": round(_memory_mb()),
+        "first_ms": round(1e3 * seconds[0], 2),
+        "all_first_ms": round(1e3 * sum(s - min(seconds) for s in seconds[:30]), 2),
+        "again_ms": round(1e3 * min(seconds), 2),
+        "other_words_ms": round(1e3 * mean(seconds[30:]), 2),
     }
 
 
@@ -244,18 +255,13 @@ def fresh(generator: random.Random) -> str:
 
 
 def main() -> int:
-    """Measure and print, line by line."""
+    """Measure workers, and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.scale")
-    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("workers", type=int)
     parser.add_argument("--datasets", type=int, default=100)
-    parser.add_argument("--paid", type=int, default=50)
-    parser.add_argument("--workers", type=int, help="measure so many workers instead")
-    parser.add_argument("--questions", type=int, default=20, help="of each dataset, for workers")
+    parser.add_argument("--questions", type=int, default=20, help="of each dataset")
     asked = parser.parse_args()
-    if asked.workers:
-        _workers(asked.workers, asked.datasets, asked.questions)
-    else:
-        _measured(asked.processes, asked.datasets, asked.paid)
+    _workers(asked.workers, asked.datasets, asked.questions)
     return 0
 
 

@@ -47,6 +47,7 @@ NAMES = [
     "ratio",
     "refining",
     "replayed",
+    "scale",
     "serve",
     "spend",
     "storm",

@@ -29,6 +29,7 @@ from tests.benchmarks.scale import (
     routed,
     routes,
 )
+from tests.benchmarks.test_benchmarks import quick_document
 
 HISTORY = re.compile(r"qs:\{(\w+)\}:history:")
 
@@ -52,10 +53,10 @@ def read_histories(url: str, watch: redis.client.Monitor) -> dict[str, set[str]]
 def test_by_dataset_each_process_replays_its_own_datasets_and_all_answer_alike(
     tmp_path: Path,
 ) -> None:
-    """Four processes and twenty datasets; a dataset that moves is answered as before."""
+    """Four processes and 100 datasets; a dataset that moves is answered as before."""
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(outside_store(tmp_path))
-        asked = filled(SpendingStore.open(Settings(redis_url=url)), 20, 8)
+        asked = filled(SpendingStore.open(Settings(redis_url=url)), 100, 8)
         found = stack.enter_context(fleet(url, 4, tmp_path))
         watch = stack.enter_context(redis.Redis.from_url(url, decode_responses=True).monitor())
         place = {name: routed(path_of(name), 4) for name in asked}
@@ -73,6 +74,17 @@ def test_by_dataset_each_process_replays_its_own_datasets_and_all_answer_alike(
             assert found.ask((place[name] + 1) % 4, name, body) == answer
         moved = read_histories(url, watch)
         assert moved == {f"http-{(int(u[5:]) + 1) % 4}": names for u, names in expected.items()}
+
+
+@pytest.mark.slow
+def test_memory_and_processor_time_are_told_by_the_way_that_questions_go(tmp_path: Path) -> None:
+    rows = quick_document("scale", tmp_path)["rows"]
+    assert [(row["questions go"], row["processes"]) for row in rows] == [
+        ("by dataset", 2),
+        ("to any", 2),
+        ("to one", 1),
+    ]
+    assert all(row["empty_mb"] > 0 and row["again_ms"] > 0 for row in rows)
 
 
 @pytest.mark.slow
