@@ -6,6 +6,7 @@ an interval of 95 percent: 100 for counts, 1 or .5 for averages, 2 years for med
 systems get the epsilon that gives it, and are told for free what that takes
 (`peer/statements.py`): an analyst would not know it. Epsilon is what each system says it charged.
 
+qserver gets a dataset for each workload, so that none is answered from what another one paid.
 `missed` are numbers whose interval does not hold the true one. qserver's CPU is of HTTP, worker and
 store together, with every write on disk; the others are libraries that keep neither answers nor
 accounts, and their CPU is of the process that calls them, for Tumult with Spark. Of a dashboard
@@ -80,7 +81,7 @@ def measured(folder: Path, peers: Sequence[Peer], *, quick: bool) -> Report:
     """The same, with the environments of other systems in a folder, which may have them already."""
     truth, asked = Truth.written(folder), workloads(quick=quick)
     every = [one for statements in asked.values() for one in statements]
-    said = {"qserver": list(_ours(every))}
+    said = {"qserver": [one for chosen in asked.values() for one in _ours(chosen)]}
     for peer in peers:
         known = [one for one in every if one.kind not in peer.lacks]
         said[peer.name] = list(_theirs(peer, _environment(peer, folder), truth, known))
@@ -125,7 +126,7 @@ def _row(workload: str, system: str, said: Sequence[Said], truth: Truth) -> Mapp
 
 
 def _ours(statements: Sequence[Statement]) -> Iterator[Said]:
-    """Over HTTP, one after another, on one dataset."""
+    """Over HTTP, one after another, on a dataset that nobody asked before."""
     with (
         deployed("adult", *adult_demo().attach, "--limit", LIMIT) as site,
         contextlib.closing(Body(site.port, "adult")) as body,
