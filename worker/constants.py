@@ -40,17 +40,25 @@ class WorkerConstants:
 
     rows_per_slot: int = 32
     """Rows with new noise that one slot holds. One core draws 32 in 2 ms, so the default slot of
-    5 ms has room for twice that."""
+    5 ms has room for twice that: of 40 times the longest took 2.3 to 2.8 in most runs."""
 
     table_as_rows: int = 3
     """Rows that take as long to draw as a table, beside its cells: one of 10 cells takes 150
     microseconds."""
 
     cells_as_row: int = 48
-    """Cells that take as long to draw as a row: 1.3 microseconds each, with room for twice that."""
+    """Cells that take as long to draw as a row: 0.75 microseconds each, 0.95 with little noise on a
+    coarse step. That leaves room: 19,000 took 14 to 19 ms, of a slot of 65."""
 
     refined_as_new: int = 4
-    """New answers that take as long to draw as one refined answer: 5 against 1.3 microseconds."""
+    """New answers that take as long to draw as one refined answer: 2.8 against 0.75
+    microseconds for a cell. 19,000 took 50 to 60 ms, of a slot of 250."""
+
+    gaussian_as_new: int = 5
+    """New answers that take as long to draw as one with Gaussian noise. 6 rows took 1.1 ms, 1.5 to
+    2.1 the longest of 40 in most runs, of a slot of 5; a table of 10 cells 0.4, the longest 1.1;
+    19,000 cells 31, the longest 39, of a slot of 315. Little noise on a coarse step, which no
+    answer has, took a third more, and 55 ms the longest."""
 
     awake_s: float = 0.001
     """Seconds before a slot's end from which the worker is awake. On two cores with a load of four

@@ -17,13 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import compress
 from math import isqrt
+
+import numpy as np
 
 from qserver.errors import MeasurementError, RequirementError
 from qserver.records.charge import NANO
 from worker.noise import randomness
-from worker.noise.geometric import geometrics
+from worker.noise.geometric import RATE_BITS, geometrics, outlast
 from worker.noise.randomness import Entropy
+
+_W_BITS = 27
+_FAR = 1 << 31
+_NO_BOUND = 1 << 62
 
 
 def release(
@@ -187,11 +194,13 @@ def discrete_laplace(rate: Fraction | int, n: int, entropy: Entropy) -> list[int
     """
     exact, found = _positive(rate, "rate"), list[int]()
     while len(found) < n:
-        magnitudes = geometrics([exact] * (n - len(found)), entropy)
+        # About as many more as will be zeros of the second sign.
+        n_tried = n - len(found) + int((n - len(found)) * exact / (1 + exact))
+        magnitudes = geometrics([exact] * n_tried, entropy)
         signs = (entropy.words(len(magnitudes)) >> (randomness.WORD_BITS - 1)).tolist()
         # Zero has one sign: keeping both would draw it twice too often.
         found += [-m if s else m for m, s in zip(magnitudes, signs, strict=True) if m or not s]
-    return found
+    return found[:n]
 
 
 def discrete_gaussian(variance: Fraction | int, n: int, entropy: Entropy) -> list[int]:
@@ -199,9 +208,8 @@ def discrete_gaussian(variance: Fraction | int, n: int, entropy: Entropy) -> lis
 
     A discrete Laplace Y of scale t = floor(sqrt(variance)) + 1 is kept with probability exp(-r),
     r = (abs(Y) - variance / t)^2 / (2 variance). Proof: abs(Y) / t + r = Y^2 / (2 variance) +
-    variance / (2 t^2), whose last part is a constant. A geometric number of rate r is more than 0
-    with probability exp(-r). The expected work does not grow with the variance: of the tries more
-    than two in five are kept.
+    variance / (2 t^2), whose last part is a constant. The expected work does not grow with
+    the variance: of the tries more than two in five are kept.
 
     Where it is the noise of a row on a lattice of step g, with variance = 1 / (2 g^2 rho), two
     truths that differ by d are told apart by rho d^2 of zero-concentrated privacy (theorem 4 of the
@@ -221,12 +229,33 @@ def discrete_gaussian(variance: Fraction | int, n: int, entropy: Entropy) -> lis
     exact, found = _positive(variance, "variance"), list[int]()
     scale = isqrt(exact.numerator // exact.denominator) + 1
     while len(found) < n:
-        tried = discrete_laplace(Fraction(1, scale), n - len(found), entropy)
-        rates = [(abs(y) - exact / scale) ** 2 / (2 * exact) for y in tried]
-        # A rate of 0 keeps its try, whatever is drawn in its place.
-        above = geometrics([rate or Fraction(1) for rate in rates], entropy)
-        found += [y for y, r, one in zip(tried, rates, above, strict=True) if one or not r]
-    return found
+        missing = n - len(found)
+        # Half as many more, as some are not kept; the first `n` that are have the law.
+        tried = discrete_laplace(Fraction(1, scale), missing + missing // 2, entropy)
+        found += compress(tried, _kept(tried, scale, exact / scale**2, entropy))
+    return found[:n]
+
+
+def _kept(tried: Sequence[int], scale: int, c: Fraction, entropy: Entropy) -> list[bool]:
+    """Of each Y whether it is kept: r = (w - c)^2 / (2 c), w = abs(Y) / t and c = variance / t^2.
+
+    Rounded down to units of 2^-27, w and c are each less than one too small. So their difference is
+    off by less than one, and its bounds give those of r. Where a square is too long for 64 bits,
+    and where c is tiny, r has no bound above.
+    """
+    units = np.array([(abs(y) << _W_BITS) // scale for y in tried], np.int64)
+    far = abs(units - int(c * (1 << _W_BITS)))
+    twice = 2 * c * (1 << 2 * _W_BITS - RATE_BITS)
+    below = np.minimum(np.maximum(far - 1, 0), _FAR)
+    least = below**2 // (int(twice) + 1)
+    most = np.where(
+        (far < _FAR) & (twice >= 1), (far + 1) ** 2 // max(int(twice), 1) + 1, _NO_BOUND
+    )
+
+    def rate(place: int) -> Fraction:
+        return (Fraction(abs(tried[place]), scale) - c) ** 2 / (2 * c)
+
+    return outlast(least, most, rate, entropy)
 
 
 def _true_indices(truths: Sequence[Fraction | int], step: Fraction | int) -> list[int]:

@@ -23,7 +23,7 @@ from worker.spending.two_stages import first_tables
 def slots_of_job(reservation: Reservation, meta: DatasetMeta) -> Fraction:
     """The part of a group's slot for a charged plan's draws, in multiples of the setting."""
     planned = [*reservation.planned, *first_tables(reservation, meta.domain)]
-    as_new = WORKER.refined_as_new if meta.law.is_additive else 1
+    as_new = WORKER.gaussian_as_new if meta.law.is_additive else 1
     if meta.growth is not None:
         return slots_of(planned, capacity=meta.growth.capacity, period_axis=meta.period_axis)
     sampled, capacity = reservation.sampled is not None, meta.capacity
@@ -61,8 +61,8 @@ def slots_of(
             then a scan has any length, and whole slots of the plan alone must hold it.
         period_axis: the attribute of periods where data arrive over time. Then `capacity` is that
             of one period, and a scan reads the periods that the row or table is about.
-        row_as_new: how many new rows of Laplace noise take as long to draw as a new row: of
-            Gaussian noise as many as a refinement, since of its tries more than two in five stay.
+        row_as_new: how many new rows of Laplace noise take as long to draw as a new row: more than
+            one where it has Gaussian noise, whose tries are drawn and then kept or not.
     """
     draws = Fraction(sum(map(_as_new_rows, planned))) * row_as_new / WORKER.rows_per_slot
     more = WORKER.sample_slots if sampled else 0

@@ -1,10 +1,10 @@
-"""Exact laws of samplers: every branch of what they draw is walked, the heaviest first."""
+"""Exact laws of samplers: each branch of what they draw is walked, or given words are drawn."""
 
 from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 import mpmath
@@ -41,6 +41,16 @@ class BranchEntropy:
         """Words of as many bits as the module says at the moment."""
         size = 1 << randomness.WORD_BITS
         return np.array([self.branch([1 / size] * size) for _ in range(n)], dtype=np.uint64)
+
+
+class Script:
+    """Given words, in their order."""
+
+    def __init__(self, words: Iterator[int]) -> None:
+        self._words = words
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        return np.array([next(self._words) for _ in range(n)], dtype=np.uint64)
 
 
 ROUNDING = 1e-12

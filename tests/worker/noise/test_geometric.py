@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tests.statistical.test_noise import FALSE_ALARM, SeededEntropy
-from worker.noise.geometric import _Tries, geometrics
+from tests.worker.noise.branches import Script
+from worker.noise.geometric import _Exponentials, _Tries, geometrics, outlast
 from worker.noise.randomness import SystemEntropy
 
 pytestmark = pytest.mark.promise(
@@ -22,16 +23,6 @@ pytestmark = pytest.mark.promise(
 
 TOP = 2**64 - 1
 N_WORDS = 256
-
-
-class Script:
-    """Given words, in their order."""
-
-    def __init__(self, words: Iterator[int]) -> None:
-        self._words = words
-
-    def words(self, n: int) -> NDArray[np.uint64]:
-        return np.array([next(self._words) for _ in range(n)], dtype=np.uint64)
 
 
 def all_steps() -> tuple[_Tries, NDArray[np.uint64]]:
@@ -162,6 +153,77 @@ def test_a_quotient_next_to_a_whole_number_reads_on_until_it_is_told(n_words: in
     assert found == 2
     above = [2**63, TOP]
     assert geometrics([Fraction(1, 6)], Script(iter(above))) == [3]
+
+
+def given(words: list[int], n_failed: list[int]) -> _Exponentials:
+    n_bits = np.full(len(words), 64)
+    digits, failed = np.array(words, np.uint64), np.array(n_failed)
+    return _Exponentials(SystemEntropy(), digits, n_bits, failed)
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        *(Fraction(1, 3), Fraction(7, 5), Fraction(63, 2), Fraction(1, 2**57)),
+        *(Fraction(1, 999_983), Fraction(10**6, 2_718_281), Fraction(31, 2**40 + 7)),
+    ],
+)
+def test_what_the_first_words_tell_is_true_however_they_go_on(rate: Fraction) -> None:
+    """Words at each side of a multiple of the rate, after few and after many failed tries."""
+    draw, words, failed = random.Random(1), list[int](), list[int]()
+    for n_failed in (0, 1, 31, 32, 63, 64, 5000):
+        for _ in range(40):
+            multiple = (n_failed + Fraction(draw.getrandbits(64), 2**64)) // rate * rate
+            edge = int((multiple - n_failed) * 2**64)
+            off = [side * d << b for side in (-1, 1) for d in (0, 1, 3) for b in (0, 5, 7)]
+            words += [edge + d for d in off if 0 <= edge + d <= TOP]
+            failed += [n_failed] * (len(words) - len(failed))
+    told, found = given(words, failed).by_words([rate] * len(words))
+    sure = 0
+    for word, n_failed, is_told, n in zip(words, failed, told.tolist(), found, strict=True):
+        least = (n_failed + Fraction(word, 2**64)) // rate
+        beyond = -(-(n_failed + Fraction(word + 1, 2**64)) // rate)
+        sure += is_told
+        assert not is_told or least == n == beyond - 1
+    assert sure < len(words)
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(7, 5), Fraction(1, 10**6), Fraction(99)])
+def test_the_first_words_tell_nearly_all(rate: Fraction) -> None:
+    """At random words, after as many failed tries as are met."""
+    draw = random.Random(2)
+    words = [draw.getrandbits(64) for _ in range(2000)]
+    told, _ = given(words, [draw.randrange(20) for _ in words]).by_words([rate] * len(words))
+    assert told.all()
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_many_are_found_as_few_are(is_tied: bool) -> None:
+    """The same words; the last rate is so small that it takes further ones, as does a tie."""
+    rates = [*[Fraction(1, 3 * 10**9), Fraction(7, 5)] * 10, Fraction(1, 2**70)]
+    draw, n = random.Random(3), len(rates)
+    words = [draw.getrandbits(63) for _ in rates]
+    ended = [*[TOP] * n, 5]
+    if is_tied:
+        ended = [*[TOP] * (n - 1), words[-1], *[TOP] * n, *[5] * n, *[0] * n]
+    together = geometrics(rates, Script(iter([*words, *ended])))
+    pairs = zip(rates, words, strict=True)
+    assert together == [geometrics([r], Script(iter([word, TOP, 5])))[0] for r, word in pairs]
+
+
+@pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 2**64), Fraction(2, 2**64)])
+def test_a_rate_that_its_bounds_do_not_tell_is_compared_exactly(rate: Fraction) -> None:
+    """E is a little more than 2^-64."""
+    script, below = Script(iter([1, TOP, 5])), Fraction(2, 2**64)
+    assert outlast(np.array([0]), np.array([1]), lambda _: rate, script) == [rate < below]
+
+
+def test_bounds_that_tell_need_no_rate() -> None:
+    """E is 1/2, in units of 2^-26."""
+    half, nothing = 1 << 25, dict[int, Fraction]()
+    least, most = np.array([0, half + 1]), np.array([half, half + 2])
+    script = Script(iter([2**63] * 2 + [TOP] * 2))
+    assert outlast(least, most, nothing.__getitem__, script) == [True, False]
 
 
 def test_numbers_that_are_drawn_together_are_independent() -> None:

@@ -14,9 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from qserver.errors import MeasurementError
-from tests.worker.noise.branches import BranchEntropy, assert_law, real
+from tests.worker.noise.branches import BranchEntropy, Script, assert_law, real
 from worker.noise import mechanism, randomness
+from worker.noise.geometric import RATE_BITS
 from worker.noise.mechanism import (
+    _kept,
     discrete_gaussian,
     discrete_laplace,
     refine,
@@ -33,6 +35,8 @@ pytestmark = [
 ]
 
 NANO = 10**9
+
+Ints = NDArray[np.int64]
 
 
 @pytest.fixture
@@ -81,8 +85,8 @@ def kept_law(
 ) -> Callable[[int], mpmath.mpf]:
     """The law of one draw, from what the sampler tries and how surely it keeps each try.
 
-    A rate r keeps a try with probability exp(-r), as a geometric number is above 0 so often. The
-    tries are drawn independently until one is kept.
+    A rate r keeps a try with probability exp(-r), and lies between its bounds. The tries are drawn
+    independently until one is kept.
     """
     tries, asked, noted = list(range(-60, 61)), list[Fraction](), list[Fraction]()
 
@@ -91,20 +95,24 @@ def kept_law(
         noted.append(rate)
         return tries
 
-    def geometric(rates: Sequence[Fraction], entropy: Entropy) -> list[int]:
-        asked.extend(rates)
-        return [above] * len(rates)
+    def outlasting(
+        least: NDArray[np.int64],
+        most: NDArray[np.int64],
+        rate: Callable[[int], Fraction],
+        _: Entropy,
+    ) -> list[bool]:
+        asked.extend(map(rate, range(len(least))))
+        for low, high, exact in zip(least.tolist(), most.tolist(), asked, strict=True):
+            assert low <= exact * 2**RATE_BITS <= high
+        return [True] * len(least)
 
     monkeypatch.setattr(mechanism, "discrete_laplace", tried)
-    monkeypatch.setattr(mechanism, "geometrics", geometric)
-    above = 1
-    assert discrete_gaussian(variance, len(tries), SystemEntropy()) == tries
+    monkeypatch.setattr(mechanism, "outlast", outlasting)
+    # Half as many more are tried as are asked for.
+    assert discrete_gaussian(variance, 81, SystemEntropy()) == tries[:81]
     (rate,) = noted
-    scale = int(mpmath.sqrt(real(Fraction(variance)))) + 1
-    surely = [abs(k) * scale == variance for k in tries]
-    kept = [1 if s else mpmath.exp(-real(r)) for s, r in zip(surely, asked, strict=True)]
     proposed = laplace_pmf(rate)
-    weights = {k: proposed(k) * one for k, one in zip(tries, kept, strict=True)}
+    weights = {k: proposed(k) * mpmath.exp(-real(r)) for k, r in zip(tries, asked, strict=True)}
     total = sum(weights.values())
     return lambda k: weights[k] / total
 
@@ -120,14 +128,36 @@ def test_discrete_gaussian_has_its_exact_law(
     assert any(abs(found(k) - wrong(k)) > 1e-9 for k in range(-50, 51))
 
 
-def test_only_what_is_surely_kept_outlives_geometric_numbers_of_0(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """At variance 2, of scale 2, tries of one step have rate 0; of the others none is kept."""
-    rounds = iter([[-1, 0, 1, 2], [1, 1]])
+def test_tries_are_drawn_until_enough_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At variance 2, of scale 2, tries of one step have rate 0; the others are not kept here."""
+    rounds = iter([[-1, 0, 1, 2], [1, 1, 1]])
     monkeypatch.setattr(mechanism, "discrete_laplace", lambda *_: next(rounds))
-    monkeypatch.setattr(mechanism, "geometrics", lambda rates, _: [0] * len(rates))
+    monkeypatch.setattr(
+        mechanism, "outlast", lambda least, most, rate, _: [not rate(i) for i in range(len(least))]
+    )
     assert discrete_gaussian(2, 4, SystemEntropy()) == [-1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("variance", "y"), [(Fraction(9, 4), 0), (Fraction(1, 3), 0), (2, 2), (10**30 + 7, 19 * 10**14)]
+)
+def test_a_try_is_kept_by_the_exact_rate_however_near_the_words_come(
+    variance: Fraction | int, y: int
+) -> None:
+    """Numbers below and above the rate, by a last bit of two words and by units of its bounds.
+
+    Each is less than 1, as the first number drawn after it is larger.
+    """
+    exact = Fraction(variance)
+    scale = math.isqrt(int(exact)) + 1
+    rate = (y - exact / scale) ** 2 / (2 * exact)
+    edge = int(rate * 2**128)
+    offsets = [side * d << b for side in (-1, 1) for d in (1, 2, 3, 5) for b in (0, 64, 101, 103)]
+    numbers = [edge + offset for offset in [0, *offsets]]
+    for number in numbers:
+        words = [number >> 64, 2**64 - 1, number % 2**64, *[0] * 9]
+        kept = _kept([y], scale, exact / scale**2, Script(iter(words)))
+        assert kept == [number >= rate * 2**128], number - edge
 
 
 @pytest.mark.usefixtures("ideal_geometric")
@@ -324,6 +354,13 @@ def test_discrete_gaussian_takes_few_words_at_any_variance(variance: Fraction | 
     entropy = CountingEntropy()
     discrete_gaussian(variance, 200, entropy)
     assert entropy.n_words < 200 * 60
+
+
+@pytest.mark.parametrize("n", [0, 1, 40])
+def test_as_many_are_drawn_as_are_asked_for(n: int) -> None:
+    for size in (Fraction(1, 1000), 1, 40):
+        assert len(discrete_laplace(size, n, SystemEntropy())) == n
+        assert len(discrete_gaussian(size, n, SystemEntropy())) == n
 
 
 @pytest.mark.parametrize("variance", [0, -1, 0.5, True])

@@ -117,8 +117,11 @@ def test_noise_refuses_a_rate_that_is_no_positive_exact_number(rate: object) -> 
     assert "must be" in refused(lambda: discrete_laplace(rate, 1, SystemEntropy()))  # type: ignore[arg-type]
 
 
-WHOLE = {"uint64", "int64", "bool_", "arange", "zeros", "where", "count_nonzero", "frombuffer"}
-"""What of numpy is used where noise is drawn: types and functions of whole numbers."""
+WHOLE = {
+    *("uint64", "int64", "bool_", "arange", "zeros", "array", "frombuffer", "fromiter"),
+    *("where", "minimum", "maximum", "count_nonzero", "flatnonzero"),
+}
+"""What of numpy is used where noise is drawn: types and functions that make no float of ints."""
 
 
 @pytest.mark.parametrize("module", [mechanism, geometric, randomness, lattice])

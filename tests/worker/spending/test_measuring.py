@@ -200,6 +200,8 @@ def test_rows_of_a_plan_take_a_slot_for_every_32() -> None:
     raised = PlannedRow.refining(row_of(1, 1, OLD, 31), alpha_nano=NEW)
     assert [slots_of([row] * n) for n in (1, 32, 33, 64)] == [1, 1, 2, 2]
     assert [slots_of([raised] * n) for n in (8, 9)] == [1, 2]
+    gaussian = WORKER.gaussian_as_new
+    assert [slots_of([row] * n, row_as_new=gaussian) for n in (6, 7)] == [1, 2]
 
 
 def test_the_worker_sleeps_until_shortly_before_its_slot_ends_and_is_awake_then(
