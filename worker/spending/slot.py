@@ -23,11 +23,19 @@ from worker.spending.two_stages import first_tables
 def slots_of_job(reservation: Reservation, meta: DatasetMeta) -> Fraction:
     """The part of a group's slot for a charged plan's draws, in multiples of the setting."""
     planned = [*reservation.planned, *first_tables(reservation, meta.domain)]
-    as_new = WORKER.gaussian_as_new if meta.law.is_additive else 1
-    if meta.growth is not None:
-        return slots_of(planned, capacity=meta.growth.capacity, period_axis=meta.period_axis)
-    sampled, capacity = reservation.sampled is not None, meta.capacity
-    return slots_of(planned, sampled=sampled, capacity=capacity, row_as_new=as_new)
+    return slots_on(meta, planned, sampled=reservation.sampled is not None)
+
+
+def slots_on(meta: DatasetMeta, planned: Sequence[Planned], *, sampled: bool = False) -> Fraction:
+    """The slots that draws on a dataset need; see `slots_of`."""
+    growth = meta.growth
+    return slots_of(
+        planned,
+        sampled=sampled,
+        capacity=meta.capacity if growth is None else growth.capacity,
+        period_axis=None if growth is None else meta.period_axis,
+        row_as_new=WORKER.gaussian_as_new if meta.law.is_additive else 1,
+    )
 
 
 def slot_of_group(parts: Iterable[Fraction], *, slot_s: float) -> float:

@@ -17,7 +17,7 @@ from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable
-from qserver.records.privacy.noise_law import LAPLACE
+from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.noise.one_by_one import each_new, each_refined
 from worker.constants import WORKER
@@ -26,7 +26,7 @@ from worker.spending import measure as measuring
 from worker.spending import slot
 from worker.spending.answers_in_force import Live, Origin
 from worker.spending.measure import draw_all, draw_table
-from worker.spending.slot import slot_end_s, slot_of_group, slots_of
+from worker.spending.slot import slot_end_s, slot_of_group, slots_of, slots_on
 
 pytestmark = [
     pytest.mark.promise(
@@ -200,8 +200,9 @@ def test_rows_of_a_plan_take_a_slot_for_every_32() -> None:
     raised = PlannedRow.refining(row_of(1, 1, OLD, 31), alpha_nano=NEW)
     assert [slots_of([row] * n) for n in (1, 32, 33, 64)] == [1, 1, 2, 2]
     assert [slots_of([raised] * n) for n in (8, 9)] == [1, 2]
-    gaussian = WORKER.gaussian_as_new
-    assert [slots_of([row] * n, row_as_new=gaussian) for n in (6, 7)] == [1, 2]
+    for growth in (None, SimpleNamespace(capacity=None)):
+        meta: Any = SimpleNamespace(law=GAUSSIAN, growth=growth, capacity=None, period_axis=None)
+        assert [slots_on(meta, [row] * n) for n in (6, 7)] == [1, 2]
 
 
 def test_the_worker_sleeps_until_shortly_before_its_slot_ends_and_is_awake_then(

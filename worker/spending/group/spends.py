@@ -54,7 +54,7 @@ from worker.spending.measure import check_law, draw_all, in_turn
 from worker.spending.presence import while_held
 from worker.spending.reservation import answer_spent, charges_of
 from worker.spending.second_purchase import decided as decided_after
-from worker.spending.slot import slot_end_s, slot_of_group, slots_of
+from worker.spending.slot import slot_end_s, slot_of_group, slots_on
 from worker.spending.spans import traced
 from worker.spending.two_stages import decided, draw_in_two_stages, first_tables
 
@@ -146,7 +146,7 @@ class Spends:
             if not write_decided(self._journals[lease.population], first, tables):
                 return []
             if slot_s > 0:
-                n_slots = slots_of(tables, capacity=replica.meta.capacity)
+                n_slots = slots_on(replica.meta, tables)
                 remote_s = private.slot_s * len(tables) if isinstance(private, RemoteTables) else 0
                 slot_s = slot_of_group([n_slots], slot_s=slot_s) + remote_s
             begun = self._clock()
