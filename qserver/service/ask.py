@@ -257,11 +257,10 @@ class Asking:
         """
         with opened.lock:
             replica = opened.replica
-            state = str(replica.n_events), str(replica.present.remaining_nano)
+            state = replica.n_events, replica.present.remaining_nano
             alive = replica.worker_alive
         digest = hashlib.sha256(request.to_json().encode()).hexdigest()
-        # No key of a client holds a line end.
-        key = Idempotency("\n".join(("known", *state, digest)), digest)
+        key = _key_at("known", *state, digest)
         if outcome := self._store.bound(opened.meta, key=key.key, body_digest=digest):
             job = _outcome_of(outcome)
             of_use = ("queued", "running", "done") if alive else ("done",)
@@ -296,8 +295,8 @@ class Asking:
             if (found := self._kept.find(replica, asked)) is not None:
                 return found
             state = replica.n_events, replica.present.remaining_nano
-        shared = _shared_key(opened.meta, asked, *state)
-        outcome = self._store.bound(opened.meta, key=shared.key, body_digest=shared.body_digest)
+        key = _bought_key(opened.meta, asked, *state)
+        outcome = self._store.bound(opened.meta, key=key.key, body_digest=key.body_digest)
         job = _outcome_of(outcome) if outcome else None
         if not isinstance(job, JobStatus) or self._store.job_state(job.id) != "done":
             return None
@@ -309,12 +308,11 @@ class Asking:
 
     def _share(self, record: JobRecord, bought: WorkloadAnswer) -> None:
         """Let every process find what was bought, as long as the state is that of the answer."""
-        request = _request_of(record)
+        # A charged answer is given, whatever the store says now.
         with contextlib.suppress(StoreError, NotFoundError):
-            meta = self._datasets.meta(record.dataset)
+            request, meta = request_of(record), self._datasets.meta(record.dataset)
             if isinstance(request.asked, Workload) and request.snapshot == meta.snapshot:
-                state = bought.version, bought.remaining_nano
-                key = _shared_key(meta, request.asked, *state)
+                key = _bought_key(meta, request.asked, bought.version, bought.remaining_nano)
                 self._bind(meta, key, json.dumps({"job": record.id}))
 
     def _free(self, name: str, asked: AnyAsked) -> tuple[OpenDataset, AnyAsked, AnyAnswer | None]:
@@ -385,17 +383,17 @@ class Asking:
         raise problem
 
 
-def _shared_key(
+def _bought_key(
     meta: DatasetMeta, asked: Workload, version: int, remaining_nano: int
 ) -> Idempotency:
-    """The key of the job that bought a workload. No key of a client holds a line end."""
+    """The key of the job that bought a workload, whoever asked."""
     digest = digest_of(Request(meta.name, meta.snapshot, asked.with_measure("auto")))
-    return Idempotency("\n".join(("bought", f"{version}", f"{remaining_nano}", digest)), digest)
+    return _key_at("bought", version, remaining_nano, digest)
 
 
-@reading("question of a job")
-def _request_of(record: JobRecord) -> Request:
-    return Request.from_json(record.request)
+def _key_at(what: str, version: int, remaining_nano: int, digest: str) -> Idempotency:
+    """The key of a job's answer at a state. No key of a client holds a line end."""
+    return Idempotency("\n".join((what, f"{version}", f"{remaining_nano}", digest)), digest)
 
 
 def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
@@ -419,6 +417,12 @@ def shown_job(store: Store, job_id: str, reader: Caller) -> JobRecord:
     if not reader.sees_of(record.by):
         raise NotFoundError("job", job_id)
     return record
+
+
+@reading("question of a job")
+def request_of(record: JobRecord) -> Request:
+    """What a job asks."""
+    return Request.from_json(record.request)
 
 
 @reading("job")

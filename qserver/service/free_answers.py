@@ -26,10 +26,8 @@ from qserver.query.question import AnyAsked, Question, Workload
 from qserver.records.account import Caller
 from qserver.records.answer import Answer, JobStatus, Offer, Probability
 from qserver.records.statement import EXACT
-from qserver.service.ask import job_status, shown_job
+from qserver.service.ask import job_status, request_of, shown_job
 from qserver.service.datasets import OpenDatasets
-from qserver.storage.encoding.digests import reading
-from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.store import Store
 
 # A curve spans this or the asked length, whichever is more.
@@ -116,8 +114,7 @@ class Insight:
     def asked(self, job_id: str, reader: Caller) -> AskedJob:
         """A job's state, result or problem, with its question; NotFoundError as `Service.job`."""
         record = shown_job(self._store, job_id, reader)
-        with reading("question of a job"):
-            request = Request.from_json(record.request)
+        request = request_of(record)
         return AskedJob(job_status(record), request.snapshot, request.asked)
 
     def is_free(self, name: str, asked: Question | Workload) -> bool:

@@ -390,12 +390,13 @@ def known_view(
     """
     statements = Statements(service)
     questions = statements.asked(dataset, statement)
-    if not has_steps(statement):
-        free = service.free_workload(dataset, workload_of(questions), by=by)
-        if free is not None:
-            return _view_of(dataset, statements.table(dataset, questions, free), query)
-    status = service.dataset(dataset)
-    known = service.known_workload(dataset, workload_of(questions), by=by)
+    workload, status = workload_of(questions), service.dataset(dataset)
+    if has_steps(statement):
+        known = service.known_workload(dataset, workload, by=by)
+    elif (free := service.free_workload(dataset, workload, by=by)) is not None:
+        return _view_of(dataset, statements.table(dataset, questions, free), query)
+    else:
+        known = service.insight.known_numbers(dataset, workload)
     answer = statements.known_table(
         dataset,
         with_known_lengths(questions, known),

@@ -188,6 +188,14 @@ def test_what_the_first_words_tell_is_true_however_they_go_on(rate: Fraction) ->
     assert sure < len(words)
 
 
+def test_what_three_products_lose_is_allowed_for() -> None:
+    """Rounded down, the products of this word give one less than its integer part."""
+    rate, word = Fraction(1, 17_441_859_952_462_649), 5_193_720_087_759_377_279
+    told, found = given([word], [0]).by_words([rate])
+    assert found == [Fraction(word, 2**64) // rate - 1]
+    assert not told.any()
+
+
 @pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(7, 5), Fraction(1, 10**6), Fraction(99)])
 def test_the_first_words_tell_nearly_all(rate: Fraction) -> None:
     """At random words, after as many failed tries as are met."""
