@@ -24,10 +24,11 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.problem import error_from_problem
 from qserver.service.cache.answers import KeptAnswers
+from qserver.service.cache.shared_results import ResultKey, SharedResults
 from qserver.service.datasets import OpenDataset, OpenDatasets
 from qserver.service.parking import Parked, Visit, present_visit
 from qserver.storage.encoding.digests import reading
-from qserver.storage.encoding.jobs import JobRecord, answer_from_json
+from qserver.storage.encoding.jobs import JobRecord, answer_from_json, answer_json
 from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.store import Store, Submission
 
@@ -87,7 +88,7 @@ class Asking:
         self._started_at = clock() + starting_s
         self._sleep = sleep
         self._most_laws = most_laws
-        self._kept = KeptAnswers()
+        self._kept, self._shared = KeptAnswers(), SharedResults(store)
 
     def ask(
         self,
@@ -260,8 +261,8 @@ class Asking:
             state = replica.n_events, replica.present.remaining_nano
             alive = replica.worker_alive
         digest = hashlib.sha256(request.to_json().encode()).hexdigest()
-        key = _key_at("known", *state, digest)
-        if outcome := self._store.bound(opened.meta, key=key.key, body_digest=digest):
+        key = ResultKey("job", state, digest)
+        if outcome := self._shared.find(opened.meta, key):
             job = _outcome_of(outcome)
             of_use = ("queued", "running", "done") if alive else ("done",)
             is_of_use = isinstance(job, JobStatus) and self._store.job_state(job.id) in of_use
@@ -271,7 +272,7 @@ class Asking:
         try:
             found = self._submission(opened.meta, request, need_worker=False)
             if not found.joined:
-                self._bind(opened.meta, key, json.dumps({"job": found.job}))
+                self._shared.keep(opened.meta, key, json.dumps({"job": found.job}))
         except (BusyError, StoreNotDurableError):
             return None
         return JobStatus(found.job, "queued", opened.meta.name)
@@ -286,8 +287,8 @@ class Asking:
     def _known_before(self, name: str, asked: Workload) -> AnyAnswer | None:
         """The free answer found earlier, if what bears on it has not changed.
 
-        What a worker found for any process is kept here, too, if the state is still that of its
-        answer.
+        What the worker or another process found is kept here, too, if the state is still that of
+        its answer.
         """
         opened = self._workloads.refresh(name)
         with opened.lock:
@@ -295,16 +296,21 @@ class Asking:
             if (found := self._kept.find(replica, asked)) is not None:
                 return found
             state = replica.n_events, replica.present.remaining_nano
-        key = _bought_key(opened.meta, asked, *state)
-        outcome = self._store.bound(opened.meta, key=key.key, body_digest=key.body_digest)
-        job = _outcome_of(outcome) if outcome else None
-        if not isinstance(job, JobStatus) or self._store.job_state(job.id) != "done":
-            return None
-        bought = self.job(job.id).result
+        text = self._shared.find(opened.meta, _answers_key(opened.meta, asked, state))
+        shared = _outcome_of(text) if text else None
+        found, is_job = (None, True) if isinstance(shared, JobStatus) else (shared, False)
+        if isinstance(shared, JobStatus) and self._store.job_state(shared.id) == "done":
+            found = self.job(shared.id).result
         with opened.lock:
-            if isinstance(bought, WorkloadAnswer):
-                self._kept.keep_bought(opened.replica, asked, bought)
+            if isinstance(found, WorkloadAnswer):
+                self._kept.keep_shared(opened.replica, asked, found, is_bought=is_job)
             return self._kept.find(opened.replica, asked)
+
+    def _share_dear(self, meta: DatasetMeta, asked: Workload, found: WorkloadAnswer) -> None:
+        """Let every process find what takes long: many laws given disagreements."""
+        if sum(one.statement.disagreements > 0 for one in found.answers) > SHORT_S * _LAWS_A_SECOND:
+            key = _answers_key(meta, asked, (found.version, found.remaining_nano))
+            self._shared.keep(meta, key, json.dumps({"answer": answer_json(found)}))
 
     def _share(self, record: JobRecord, bought: WorkloadAnswer) -> None:
         """Let every process find what was bought, as long as the state is that of the answer."""
@@ -312,8 +318,8 @@ class Asking:
         with contextlib.suppress(StoreError, NotFoundError):
             request, meta = request_of(record), self._datasets.meta(record.dataset)
             if isinstance(request.asked, Workload) and request.snapshot == meta.snapshot:
-                key = _bought_key(meta, request.asked, bought.version, bought.remaining_nano)
-                self._bind(meta, key, json.dumps({"job": record.id}))
+                key = _answers_key(meta, request.asked, (bought.version, bought.remaining_nano))
+                self._shared.keep(meta, key, json.dumps({"job": record.id}))
 
     def _free(self, name: str, asked: AnyAsked) -> tuple[OpenDataset, AnyAsked, AnyAnswer | None]:
         """The dataset, the question as read there, and the answer of history."""
@@ -336,6 +342,8 @@ class Asking:
             self._kept.keep(replica, asked, answer, since=since)
         # Sole weights are found again: inference starts from them as well.
         self._remember(opened.meta, found.estimators)
+        if isinstance(asked, Workload) and isinstance(answer, WorkloadAnswer):
+            self._share_dear(opened.meta, asked, answer)
         return opened, asked, answer
 
     def _submit(self, meta: DatasetMeta, request: Request, *, need_worker: bool) -> JobStatus:
@@ -383,17 +391,10 @@ class Asking:
         raise problem
 
 
-def _bought_key(
-    meta: DatasetMeta, asked: Workload, version: int, remaining_nano: int
-) -> Idempotency:
-    """The key of the job that bought a workload, whoever asked."""
+def _answers_key(meta: DatasetMeta, asked: Workload, state: tuple[int, int]) -> ResultKey:
+    """The key of a workload's answers, whoever asked."""
     digest = digest_of(Request(meta.name, meta.snapshot, asked.with_measure("auto")))
-    return _key_at("bought", version, remaining_nano, digest)
-
-
-def _key_at(what: str, version: int, remaining_nano: int, digest: str) -> Idempotency:
-    """The key of a job's answer at a state. No key of a client holds a line end."""
-    return Idempotency("\n".join((what, f"{version}", f"{remaining_nano}", digest)), digest)
+    return ResultKey("answers", state, digest)
 
 
 def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
@@ -445,8 +446,7 @@ def _answered(opened: OpenDataset, found: ToAnswer) -> AnyAnswer:
 
 
 def _outcome_of(text: str) -> AnyAnswer | JobStatus:
-    """The job that a key is bound to, without its state; or an answer that an earlier version
-    kept."""
+    """The job that a key is bound to, without its state; or an answer."""
     with reading("idempotency key"):
         plain = json.loads(text)
         answer, job = plain.get("answer"), str(plain.get("job"))

@@ -115,7 +115,7 @@ class Service:
             store, self._datasets, self._workloads, self._asking, self._allowances
         )
         self.insight = Insight(store, self._datasets, self._workloads)
-        self.smooth = SmoothNumbers(self._workloads)
+        self.smooth = SmoothNumbers(store, self._workloads)
         self.order = OrderNumbers(self._workloads)
         self.looks = Looks(store, self._datasets, short_s=short_s)
         self.history = ReleasedHistory(store, self._datasets)

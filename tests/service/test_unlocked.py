@@ -102,8 +102,10 @@ def test_a_smooth_number_is_drawn_without_the_lock_and_once(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The share of a part in the whole, of which the other part was released, too."""
-    datasets = OpenDatasets(Store.open(town.settings), town.settings)
-    numbers, service = SmoothNumbers(datasets), town.service()
+    store = Store.open(town.settings)
+    datasets = OpenDatasets(store, town.settings)
+    numbers = SmoothNumbers(store, datasets)
+    service = town.service()
     part, whole = (service.parse("people", {"where": where}) for where in (PARTS[0], WHOLE))
     function = QuotientOf(Fraction(0), PublicBounds(Fraction(0), Fraction(1)))
     share = SmoothOf((part, whole), function, function.smooth, 0.9)

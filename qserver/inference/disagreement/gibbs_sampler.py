@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -44,6 +45,8 @@ _WORK_OF_DRAW = 300.0
 """Of a variance, where that of a product of two numbers is 1."""
 _NEAREST = 1e-12
 _MOST_PAIRS = 1 << 22
+_LARGE = 40
+"""Unknowns from which Cholesky factors one by one are quicker: twice as quick at 160."""
 
 
 def farthest_off(known: Reduced, middles: FloatArray, reaches: FloatArray) -> FloatArray | None:
@@ -189,8 +192,23 @@ class _Products:
                 systems = entries[:, at : at + rows.size * k].reshape(len(values), n, k, k)
                 at += rows.size * k
             systems[..., np.arange(k), np.arange(k)] += diagonal[:, rows]
-            found[:, rows] = np.linalg.solve(systems, sides[:, rows][..., None])[..., 0]
+            found[:, rows] = _solved(systems, sides[:, rows])
         return found
+
+
+def _solved(systems: FloatArray, sides: FloatArray) -> FloatArray:
+    """x with S x = side, for positive definite S of shape (..., k, k).
+
+    Large ones are factored one by one, by half as many steps.
+    """
+    k = sides.shape[-1]
+    if k >= _LARGE:
+        pairs = zip(systems.reshape(-1, k, k), sides.reshape(-1, k), strict=True)
+        # A transposed view is in the order of columns, so it is not copied again.
+        solved = [dposv(one.T, side, lower=1)[1:] for one, side in pairs]
+        if not any(fault for _, fault in solved):
+            return np.array([x for x, _ in solved]).reshape(sides.shape)
+    return np.asarray(np.linalg.solve(systems, sides[..., None])[..., 0])
 
 
 def _linked_rows(matrix: FloatArray) -> tuple[Places, ...]:

@@ -81,17 +81,20 @@ class KeptAnswers:
         kept.drop(key)
         kept.keep(key, _Kept(ref(replica.engine), since, answer, at, is_bought))
 
-    def keep_bought(self, replica: Replica, asked: Workload, answer: WorkloadAnswer) -> None:
-        """Keep a bought answer as history gives it now, unless a later purchase changed it.
+    def keep_shared(
+        self, replica: Replica, asked: Workload, answer: WorkloadAnswer, *, is_bought: bool
+    ) -> None:
+        """Keep another process's answer as history gives it now, unless a later purchase changed
+        it.
 
-        Intervals that hold at once by a joint bound have weights of their own, and are left.
+        Bought intervals that hold at once by a joint bound have weights of their own, and are left.
         """
         now, union = replica.present.remaining_nano, answer.simultaneous
         is_present = (answer.version, answer.remaining_nano) == (replica.n_events, now)
-        if is_present and (union is None or union.method == "union"):
+        if is_present and (not is_bought or union is None or union.method == "union"):
             free = replace(answer, answers=tuple(map(_free, answer.answers)), charged_nano=0)
             since = replica.engine.n_changes
-            self.keep(replica, asked, free, since=since, is_bought=True)
+            self.keep(replica, asked, free, since=since, is_bought=is_bought)
 
     def _of(self, asked: Question | Workload) -> LastUsed[_Key, _Kept]:
         return self._workloads if isinstance(asked, Workload) else self._answers

@@ -2,7 +2,8 @@
 
 A look finds the intervals of averages, deviations, quantiles and other numbers that are no sums, by
 draws and by many counts. It reads released answers alone, and asks and spends nothing. What it
-finds is kept by version, so the statement sent again is quick. The functions that it calculates are
+finds is kept by version, and shared with all processes where it takes long (`smooth_numbers`), so
+the statement sent again is quick. The functions that it calculates are
 those of a statement's text, and the trusted side reads none: so looks are made here, and not by the
 worker as the laws of workloads are. A look that lasts longer than its asker waits is a job: there
 is one for all who send the same to one process while nothing changes. It ends with no answers of

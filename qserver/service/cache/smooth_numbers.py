@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from weakref import ref
 
 from qserver.answering.answer import most_records
 from qserver.answering.smooth_numbers import (
     KnownParts,
-    KnownRow,
     SmoothKnown,
     SmoothOf,
     known_parts,
@@ -19,36 +21,71 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.smooth.part_law import PartLaw
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO
+from qserver.records.codec import plain, read
+from qserver.records.dataset import DatasetMeta
 from qserver.records.privacy.noise_law import NoiseLaw
-from qserver.service.cache.last_used import MOST_KNOWN, LastUsed
-from qserver.service.datasets import OpenDatasets
+from qserver.service.cache.last_used import LastUsed
+from qserver.service.cache.shared_results import ResultKey, SharedResults
+from qserver.service.cache.statements import MOST_KEPT
+from qserver.service.datasets import OpenDataset, OpenDatasets
+from qserver.storage.encoding.digests import reading
+from qserver.storage.store import Store
 
-_At = tuple[str, int, int]
-"""Snapshot, the version that their sums were read at, and which numbers are drawn together: their
-draws depend on all of them."""
-_Key = tuple[_At, SmoothOf, float]
-
-
-_Cache = LastUsed[_Key, SmoothKnown]
 _Parts = dict[float, KnownParts]
+_Place = tuple[str, tuple[SmoothOf, ...]]
+"""Snapshot, and which numbers are drawn together: their draws depend on all of them."""
+_At = tuple[_Place, int]
+"""The version that their sums were read at."""
 _MOST_STATEMENTS = 8
 """Most statements whose draws are kept: a thousand sums have 4,000 each, 32 MB. Not measured."""
 
 
 @dataclass(frozen=True)
+class _Numbers:
+    """The numbers of a statement, and what they were found from, as the store keeps them.
+
+    Args:
+        numbers: in the statement's order.
+        ids: the measurements that their sums were found from.
+        keys: of the sums' rows.
+    """
+
+    numbers: tuple[SmoothKnown, ...]
+    ids: tuple[int, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The text that `of_text` reads."""
+        return json.dumps(plain(self))
+
+    @classmethod
+    @reading("numbers of a statement")
+    def of_text(cls, text: str) -> _Numbers:
+        """The numbers of a text."""
+        return read(cls, json.loads(text))
+
+
+@dataclass
 class _Read:
-    """What history said of the sums of a statement at a version, after so many changes."""
+    """What history said of the sums of a statement at a version, after so many changes.
+
+    Args:
+        shared: the numbers that other processes may find, by how many are chosen among.
+        shared_at: the version that they find them at.
+    """
 
     engine: ref[InferenceEngine]
     since: int
     version: int
-    known: Sequence[KnownRow]
+    ids: tuple[int, ...]
+    keys: tuple[str, ...]
+    shared_at: int
+    shared: dict[int, str] = field(default_factory=dict)
 
     def is_so_in(self, engine: InferenceEngine) -> bool:
         """Whether history says the same now."""
-        ids = {i for one in self.known for i in one.estimate.evidence}
-        keys = [one.row.key for one in self.known]
-        return engine is self.engine() and engine.is_unchanged(self.since, ids, keys)
+        return engine is self.engine() and engine.is_unchanged(self.since, self.ids, self.keys)
 
 
 class SmoothView:
@@ -57,85 +94,142 @@ class SmoothView:
     Their draws are made at once, when they are first needed.
 
     Args:
-        read: what history says now, by confidence of the numbers.
+        parts: what history says now, by confidence of the numbers.
+        found: all numbers, by how many they are chosen among.
     """
 
-    def __init__(self, at: _At, cache: _Cache, read: Callable[[], _Parts]) -> None:
-        self._at, self._cache, self._read = at, cache, read
-        self._parts: _Parts | None = None
+    def __init__(
+        self,
+        ones: Sequence[SmoothOf],
+        parts: Callable[[], _Parts],
+        found: Callable[[SmoothView, int], tuple[SmoothKnown, ...]],
+    ) -> None:
+        self._places = {one: i for i, one in enumerate(ones)}
+        self._parts, self._found = parts, found
+
+    @cached_property
+    def parts(self) -> _Parts:
+        """The sums that history knows, by confidence of the numbers."""
+        return self._parts()
 
     def law(self, one: SmoothOf) -> PartLaw | None:
         """The law of a number's sums; None unless history gives them all."""
-        return self._of(one).law(one)
+        return self.parts[one.confidence].law(one)
 
-    def _of(self, one: SmoothOf) -> KnownParts:
-        if self._parts is None:
-            self._parts = self._read()
-        return self._parts[one.confidence]
-
-    def known(self, one: SmoothOf, *, missed: float | None = None) -> SmoothKnown:
+    def known(self, one: SmoothOf, *, among: int = 1) -> SmoothKnown:
         """What history knows of a number.
 
         Args:
-            missed: the probability that its interval may miss with; by its confidence by default.
+            among: its interval also holds if the number is chosen among so many.
         """
-        allowed = 1.0 - one.confidence if missed is None else missed
+        return self._found(self, among)[self._places[one]]
 
-        def computed() -> SmoothKnown:
-            law = self.law(one)
-            if law is None:
-                return SmoothKnown.unknown(len(one.queries), self._of(one).size_at_least(one))
-            return SmoothKnown.of(one.number(float("inf"), 0.0), law, missed=allowed)
-
-        return self._cache.get((self._at, one, allowed), computed)
+    def computed(self, one: SmoothOf, *, among: int) -> SmoothKnown:
+        """The same, computed now."""
+        law = self.law(one)
+        if law is None:
+            at_least = self.parts[one.confidence].size_at_least(one)
+            return SmoothKnown.unknown(len(one.queries), at_least)
+        missed = (1.0 - one.confidence) / among
+        return SmoothKnown.of(one.number(float("inf"), 0.0), law, missed=missed)
 
 
 class SmoothNumbers:
     """The smooth numbers of one process. Thread-safe: two threads find the same at once.
 
+    Numbers drawn given disagreements take seconds where many bear on them. So the first process
+    that draws them shares them with all.
+
     Args:
         datasets: the replicas that workloads are answered from.
     """
 
-    def __init__(self, datasets: OpenDatasets) -> None:
-        self._datasets = datasets
-        self._cache: _Cache = LastUsed(MOST_KNOWN)
-        self._parts: LastUsed[tuple[str, int, Sequence[SmoothOf]], _Parts] = LastUsed(
-            _MOST_STATEMENTS
-        )
-        self._read = LastUsed[tuple[str, Sequence[SmoothOf]], _Read](_MOST_STATEMENTS)
+    def __init__(self, store: Store, datasets: OpenDatasets) -> None:
+        self._datasets, self._shared = datasets, SharedResults(store)
+        self._numbers = LastUsed[tuple[_At, int], tuple[SmoothKnown, ...]](2 * MOST_KEPT)
+        self._parts = LastUsed[_At, _Parts](_MOST_STATEMENTS)
+        self._read = LastUsed[_Place, _Read](MOST_KEPT)
 
     def view(self, name: str, ones: Sequence[SmoothOf]) -> SmoothView:
         """What history knows of some numbers now; their order decides the draws."""
         opened, ones = self._datasets.refresh(name), tuple(dict.fromkeys(ones))
-        replica, snapshot = opened.replica, opened.meta.snapshot
+        place = opened.meta.snapshot, ones
         with opened.lock:
-            before, version = self._read.find((snapshot, ones)), replica.present.n_shown
+            replica, before = opened.replica, self._read.find(place)
+            now = version = replica.present.n_shown
             if before is not None and before.is_so_in(replica.engine):
                 version = before.version
+        if before is not None and before.version == version:
+            self._share_again(opened.meta, before, ones, now)
+        at = place, version
 
-        def read() -> _Parts:
-            with opened.lock:
-                since = replica.engine.n_changes
-                found = {
-                    c: known_parts(
-                        replica.engine,
-                        [one for one in ones if one.confidence == c],
-                        seed=snapshot,
-                    )
-                    for c in sorted({one.confidence for one in ones})
-                }
+        def parts() -> _Parts:
+            return self._parts.get(at, lambda: self._parts_of(opened, at))
+
+        def numbers(view: SmoothView, among: int) -> tuple[SmoothKnown, ...]:
+            return self._numbers.get((at, among), lambda: self._found(opened, view, at, among))
+
+        return SmoothView(ones, parts, numbers)
+
+    def _parts_of(self, opened: OpenDataset, at: _At) -> _Parts:
+        """What history says of the sums, and the note of what that depends on."""
+        (snapshot, ones), version = at
+        with opened.lock:
+            engine = opened.replica.engine
+            since = engine.n_changes
+            found = {
+                c: known_parts(engine, [one for one in ones if one.confidence == c], seed=snapshot)
+                for c in sorted({one.confidence for one in ones})
+            }
+        # Any purchase may tell an unknown number.
+        self._read.drop(at[0])
+        if all(row.is_zero or row.key in found[c].known for c, row in _rows(ones)):
             known = [one for parts in found.values() for one in parts.known.values()]
-            # Any purchase may tell an unknown number.
-            self._read.drop((snapshot, ones))
-            if all(row.is_zero or row.key in found[c].known for c, row in _rows(ones)):
-                kept = _Read(ref(replica.engine), since, version, known)
-                self._read.keep((snapshot, ones), kept)
-            return found
+            ids = tuple(sorted({i for one in known for i in one.estimate.evidence}))
+            keys = tuple(sorted({one.row.key for one in known}))
+            self._read.keep(at[0], _Read(ref(engine), since, version, ids, keys, version))
+        return found
 
-        key = snapshot, version, ones
-        at = snapshot, version, hash(ones)
-        return SmoothView(at, self._cache, lambda: self._parts.get(key, read))
+    def _found(
+        self, opened: OpenDataset, view: SmoothView, at: _At, among: int
+    ) -> tuple[SmoothKnown, ...]:
+        """The numbers that another process shares, or those computed now."""
+        place, version = at
+        key = _key(*place, version, among)
+        if text := self._shared.find(opened.meta, key):
+            found = _Numbers.of_text(text)
+            self._note(opened, at, found).shared[among] = text
+            return found.numbers
+        numbers = tuple(view.computed(one, among=among) for one in place[1])
+        before = self._read.find(place)
+        if before is not None and any(one.statement.disagreements for one in numbers):
+            text = before.shared[among] = _Numbers(numbers, before.ids, before.keys).text
+            self._shared.keep(opened.meta, key, text)
+        return numbers
+
+    def _note(self, opened: OpenDataset, at: _At, found: _Numbers) -> _Read:
+        """The note of what shared numbers depend on, kept if the history is still at their
+        version."""
+        place, version = at
+        with opened.lock:
+            replica, before = opened.replica, self._read.find(place)
+            if before is not None and before.version == version:
+                return before
+            since = replica.engine.n_changes
+            noted = _Read(ref(replica.engine), since, version, found.ids, found.keys, version)
+            if replica.present.n_shown == version:
+                self._read.drop(place)
+                self._read.keep(place, noted)
+            return noted
+
+    def _share_again(
+        self, meta: DatasetMeta, before: _Read, ones: tuple[SmoothOf, ...], now: int
+    ) -> None:
+        """Share numbers at the present version, too, as nothing since bears on them."""
+        if before.shared_at != now:
+            before.shared_at = now
+            for among, text in before.shared.items():
+                self._shared.keep(meta, _key(meta.snapshot, ones, now, among), text)
 
     def law(self, name: str) -> NoiseLaw:
         """The law of the dataset's noise."""
@@ -164,3 +258,12 @@ class SmoothNumbers:
 def _rows(ones: Sequence[SmoothOf]) -> list[tuple[float, Primitive]]:
     """The sums of these numbers, each with its number's confidence."""
     return [(one.confidence, row) for one in ones for row in one.rows]
+
+
+def _key(snapshot: str, ones: Sequence[SmoothOf], version: int, among: int) -> ResultKey:
+    """The key of numbers at a version. A function of sums is told by its class and fields."""
+    parts: list[object] = [snapshot, among]
+    for one in ones:
+        rows = [[row.key, str(row.multiplier)] for row in one.rows]
+        parts.append([rows, repr(one.function), one.confidence, one.law.name])
+    return ResultKey("numbers", (version,), hashlib.sha256(json.dumps(parts).encode()).hexdigest())

@@ -138,8 +138,7 @@ class SmoothCells:
         ends, estimate = _ends(one, known, known.look.half_width), known.look.estimate
         reading = ends
         if self._among > 1:
-            missed = (1.0 - cell.confidence) / self._among
-            chosen = self._view.known(one, missed=missed)
+            chosen = self._view.known(one, among=self._among)
             reading = _ends(one, known, chosen.look.half_width)
         if estimate is not None:
             estimate = min(max(estimate, ends[0]), ends[1]) if known.look.is_known else None

@@ -174,3 +174,17 @@ def test_blocks_that_no_chain_links_are_solved_as_the_whole() -> None:
     assert [rows.shape for rows in products.rows] == [(2, 1), (2, 2), (1, 3)]
     expected = np.linalg.solve(systems, sides[..., None])[..., 0]
     assert products.solved(values, own, sides) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("is_fit", [True, False])
+def test_a_large_block_is_solved_as_any_other(is_fit: bool) -> None:
+    """Also where floats leave it no longer positive definite: one variance of -1 stands for it."""
+    random, (n, k) = np.random.default_rng(8), (3, 60)
+    matrix, values = random.normal(size=(k, 2 * k)), random.exponential(size=(n, 2 * k))
+    own, sides = random.exponential(size=(n, k)), random.normal(size=(n, k))
+    if not is_fit:
+        own[1, 7] = -1e4
+    systems = matrix @ (values[:, :, None] * matrix.T) + own[:, :, None] * np.eye(k)
+    assert (np.linalg.eigvalsh(systems).min(axis=1) > 0).all() == is_fit
+    expected = np.linalg.solve(systems, sides[..., None])[..., 0]
+    assert _Products.of(matrix).solved(values, own, sides) == pytest.approx(expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.worker.crashes import Crash, crashing
 from tests.worker.spending.group.stream import Stream
 from worker.constants import WORKER
 from worker.spending.bookkeeper import Bookkeeper
+from worker.spending.group import planner
 from worker.spending.group.plan import Spend
 from worker.spending.group.spends import Spends
 
@@ -243,7 +245,7 @@ def test_the_first_job_is_planned_anew_alone_when_the_store_refuses_a_group(
 
 
 @pytest.mark.slow
-def test_a_group_closes_before_its_price_or_its_slot_is_too_much(
+def test_a_group_closes_before_its_price_is_too_much(
     tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = Stream.make(tmp_path / "s", store_url, limit="30", phi=20.0, seed=5, apart=())
@@ -261,6 +263,28 @@ def test_a_group_closes_before_its_price_or_its_slot_is_too_much(
     assert 1 < max(n for n, _ in sizes) < 30
     most = 30 * NANO // WORKER.group_price_share
     assert all(price <= most for n, price in sizes if n > 1)
+
+
+@pytest.mark.slow
+def test_a_group_closes_before_its_slot_is_too_much_and_no_job_passes_another(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third of the slots each; what is bought first may answer what comes after it."""
+    part, sizes = Fraction(WORKER.group_slots, 3), list[int]()
+    monkeypatch.setattr(planner, "slots_of_job", lambda *_: part)
+    reserve = Spends.reserve
+
+    def reserving(self: Spends, lease: Lease, spends: Sequence[Spend]) -> None:
+        sizes.append(len(spends))
+        reserve(self, lease, spends)
+
+    monkeypatch.setattr(Spends, "reserve", reserving)
+    left = taken = ask(stream)
+    while left:
+        left = stream.work_once(stream.spender(), left)
+        assert left == taken[len(taken) - len(left) :]
+    assert max(sizes) == 3
+    assert len(sizes) > 1
 
 
 @pytest.mark.slow

@@ -1,0 +1,64 @@
+"""What one process found, for all of them: texts that the store keeps for a day.
+
+A result stands on a state of the history, and is found by that and by what it is about. Nobody has
+to look at anything anew that another process has looked at.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from qserver.errors import StoreError
+from qserver.records.dataset import DatasetMeta
+from qserver.storage.encoding.digests import sealed, unsealed
+from qserver.storage.store import Store
+
+
+@dataclass(frozen=True)
+class ResultKey:
+    """Where a result is kept.
+
+    Args:
+        kind: the job that finds what history knows; the answers of a workload, or the job that
+            has them; or smooth numbers.
+        state: what it stands on: the number of events and, where the answers say it, what remains.
+        digest: of all that is asked, with the snapshot.
+    """
+
+    kind: Literal["job", "answers", "numbers"]
+    state: tuple[int, ...]
+    digest: str
+
+    @property
+    def text(self) -> str:
+        """The key in the store. No key of a client holds a line end."""
+        return "\n".join(self._parts)
+
+    @property
+    def name(self) -> str:
+        """What the result is sealed with, so that it cannot stand in another place."""
+        return " ".join(self._parts)
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        return self.kind, *map(str, self.state), self.digest
+
+
+class SharedResults:
+    """Results that all processes share. Thread-safe as the store is."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def find(self, meta: DatasetMeta, key: ResultKey) -> str:
+        """The result's text, or ''; StoreCorruptError if it was changed."""
+        found = self._store.bound(meta, key=key.text, body_digest=key.digest)
+        return unsealed(found, name=key.name)
+
+    def keep(self, meta: DatasetMeta, key: ResultKey, text: str) -> None:
+        """Keep a result, the first one of its key. A store that takes none changes no answer."""
+        outcome = sealed(text, name=key.name)
+        with suppress(StoreError):
+            self._store.bind(meta, key=key.text, body_digest=key.digest, outcome=outcome)

@@ -1,0 +1,167 @@
+"""What one process took long to find is found by all, until something bears on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qserver.answering.decide import to_answer
+from qserver.answering.replica import Replica
+from qserver.answering.smooth_numbers import KnownParts, SmoothOf, known_parts
+from qserver.errors import StoreCorruptError
+from qserver.inference.engine import InferenceEngine
+from qserver.query.question import Question, Workload
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statistics.smooth_functions import smooth_asked
+from qserver.records.answer import JobStatus, WorkloadAnswer
+from qserver.service import ask
+from qserver.service.cache import smooth_numbers as numbers
+from qserver.service.service import Service
+from qserver.service.statement_answers import StatementAnswer
+from qserver.service.statements import Statements
+from qserver.storage.server.connection import StoreClient
+from tests.deployment import Deployment
+
+Where = Mapping[str, Any]
+OF = "FROM people WHERE sex = 'Female' AND age < 25"
+AVERAGES = f"SELECT AVG(age), STDDEV(age) {OF} WITHIN 2 ASSUMING AT LEAST 50"
+SUMS: Sequence[Where] = [
+    {"age": {"between": ages}, "sex": "Female"} for ages in ([20, 24], [20, 22], [23, 24])
+]
+"""The count of all these women and those of both parts disagree."""
+ELSEWHERE: Where = {"sex": "Male"}
+WOMEN: Where = {"age": {"between": [20, 22]}, "sex": "Female"}
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    """The averages are known, of sums that disagree."""
+    found = Deployment.make(tmp_path, store_url, limit="100")
+    for where in SUMS:
+        found.ask(where, length=40)
+    while isinstance(Statements(found.service()).run("people", AVERAGES, wait_s=0), JobStatus):
+        found.work_off()
+    return found
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What was read from the history, to draw it."""
+    found = list[int]()
+
+    def counted(engine: InferenceEngine, ones: Sequence[SmoothOf], *, seed: str) -> KnownParts:
+        found.append(len(ones))
+        return known_parts(engine, ones, seed=seed)
+
+    monkeypatch.setattr(numbers, "known_parts", counted)
+    return found
+
+
+def table(service: Service, text: str = AVERAGES) -> StatementAnswer:
+    found = Statements(service).run("people", text, wait_s=30)
+    assert isinstance(found, StatementAnswer)
+    assert found.charged_nano == 0
+    return found
+
+
+def test_another_process_finds_what_one_drew_as_it_found_it(
+    town: Deployment, drawn: list[int]
+) -> None:
+    first = table(town.service())
+    assert all(cell.statement and cell.statement.disagreements for cell in first.cells[0])
+    drawn.clear()
+    assert table(town.service()).cells == first.cells
+    assert drawn == []
+
+
+def test_what_is_bought_elsewhere_makes_no_process_draw_anew(
+    town: Deployment, drawn: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that drew, one that found that, and one that is asked for the first time.
+
+    Here all ages are in one table, so everything bears on it; other tests tell what does not.
+    """
+    monkeypatch.setattr(InferenceEngine, "is_unchanged", lambda *_, **__: True)
+    one, two = town.service(), town.service()
+    first = table(one)
+    table(two)
+    drawn.clear()
+    for who in ((two, town.service()), (one, town.service())):
+        town.ask(ELSEWHERE, length=10)
+        for service in who:
+            found = table(service)
+            assert found.version > first.version
+            assert [[c.value for c in row] for row in found.cells] == [
+                [c.value for c in row] for row in first.cells
+            ]
+    assert drawn == []
+
+
+def test_what_bears_on_a_sum_is_drawn_once_in_all(town: Deployment, drawn: list[int]) -> None:
+    services = [town.service(), town.service()]
+    first = [table(one) for one in services]
+    town.ask(WOMEN, length=10)
+    drawn.clear()
+    found = [table(one) for one in services]
+    assert len(drawn) == 1
+    assert found[0].cells == found[1].cells != first[0].cells
+
+
+def test_a_function_of_the_same_sums_is_another_number(town: Deployment) -> None:
+    one = table(town.service()).cells[0][0]
+    [two] = table(town.service(), f"SELECT AVG(age) * 2 {OF} WITHIN 9").cells[0]
+    assert two.value.estimate == pytest.approx(2 * (one.value.estimate or 0.0))
+
+
+@pytest.mark.parametrize("a_second", [0.1, 50.0])
+def test_a_table_of_many_laws_is_found_once_for_all_processes(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch, a_second: float
+) -> None:
+    """Not one of few: that takes no longer than a look into the store is worth."""
+    computed = list[Question | Workload]()
+
+    def counted(replica: Replica, asked: Question | Workload) -> Any:
+        computed.append(asked)
+        return to_answer(replica, asked)
+
+    monkeypatch.setattr(ask, "to_answer", counted)
+    monkeypatch.setattr(ask, "_LAWS_A_SECOND", a_second)
+    workload = town.workload(SUMS, length=80)
+    first, again = (town.service().ask_workload("people", workload, wait_s=90) for _ in range(2))
+    assert isinstance(first, WorkloadAnswer)
+    assert all(one.statement.disagreements for one in first.answers)
+    assert again == first
+    assert len(computed) == (1 if a_second < 1 else 2)
+    town.ask(WOMEN, length=5)
+    assert town.service().ask_workload("people", workload, wait_s=30) != first
+
+
+def test_changed_bytes_are_damage_of_the_store(town: Deployment, redis_client: StoreClient) -> None:
+    table(town.service())
+    keys = [str(key) for key in redis_client.scan_iter("*idempotency*")]
+    texts = {key: str(redis_client.hget(key, "outcome")) for key in keys}
+    n_changed = 0
+    for key, text in texts.items():
+        if '"half_width"' in text:
+            changed = text.replace('"half_width": ', '"half_width": 1', 1)
+            n_changed += redis_client.hset(key, "outcome", changed) == 0
+    assert n_changed
+    with pytest.raises(StoreCorruptError, match="was changed"):
+        table(town.service())
+
+
+def test_the_key_of_a_number_tells_functions_of_equal_sums_apart(town: Deployment) -> None:
+    domain, keys = town.service().domain("people"), set[str]()
+    items = ("AVG(age)", "STDDEV_POP(age)", "STDDEV_SAMP(age)", "VAR_POP(age)", "SQRT(AVG(age))")
+    for item in (*items, "AVG(age) + 1", "ABS(AVG(age) - 25)", "ABS(AVG(age) - 24)"):
+        text = f"SELECT {item} FROM people WITHIN 1"
+        asked = smooth_asked(parse_statement(text, domain, dataset="people")).values()
+        law = town.meta.law
+        ones = [SmoothOf(a.cell.queries, a.cell.function, a.smooth, 0.9, law) for a in asked]
+        text = numbers._key("s", ones, 1, 1).text
+        assert " at 0x" not in repr([one.function for one in ones])
+        keys.add(text)
+    assert len(keys) == len(items) + 3
