@@ -20,7 +20,7 @@ from qserver.portal.question import FormQuestion
 from qserver.records.account import Caller
 from qserver.records.answer import JobStatus
 from qserver.service.cache import smooth_numbers as numbers
-from qserver.service.cache.quantiles import OrderNumbers
+from qserver.service.cache.quantiles import OrderView
 from qserver.service.cache.smooth_numbers import SmoothNumbers
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
@@ -63,7 +63,7 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     """Looks that take as long as a test wants."""
     found = Held()
-    view, of = SmoothNumbers.view, OrderNumbers.of
+    view, of = SmoothNumbers.view, OrderView.of
 
     def slow_view(*args: Any) -> Any:
         if args[2]:
@@ -75,7 +75,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
         return of(*args, **more)
 
     monkeypatch.setattr(SmoothNumbers, "view", slow_view)
-    monkeypatch.setattr(OrderNumbers, "of", slow_of)
+    monkeypatch.setattr(OrderView, "of", slow_of)
     yield found
     found.may_go_on.set()
 

@@ -24,7 +24,7 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.quantiles.quantile import Quantile
 from qserver.inference.quantiles.search import Table, next_table, raised
 from qserver.service.cache.last_used import MOST_KNOWN, LastUsed
-from qserver.service.datasets import OpenDatasets
+from qserver.service.datasets import OpenDataset, OpenDatasets
 
 _Laws = Laws | GroupsLaws
 _Key = tuple[str, TermAsked]
@@ -57,6 +57,48 @@ class _Read:
         return True
 
 
+class OrderView:
+    """The numbers told by places in order, by the history as it was read. Thread-safe."""
+
+    def __init__(self, opened: OpenDataset, cache: LastUsed[_Key, _Read]) -> None:
+        self._opened, self._cache = opened, cache
+
+    def of(self, one: OrderOf, *, missed: float | None = None) -> OrderKnown:
+        """What history knows of a number.
+
+        Args:
+            missed: the probability that its interval may miss with; by its confidence by default.
+        """
+        own = (1.0 - one.confidence if missed is None else missed) / len(one.terms)
+        return OrderKnown.of(one, [self._known(asked, own) for _, asked in one.terms])
+
+    def _known(self, one: TermAsked, missed: float) -> TermKnown:
+        with self._opened.lock:
+            key, engine = (self._opened.meta.snapshot, one), self._opened.replica.engine
+            found = self._cache.find(key)
+            if found is None or not found.is_so_in(engine):
+                self._cache.drop(key)
+                found = self._cache.get(key, lambda: _Read.of(one, engine))
+        return one.unknown if found.laws is None else found.laws.known(missed)
+
+    def tables(self, one: OrderOf, terms: Sequence[Term]) -> list[Counts]:
+        """The counts to measure next for each quantile and extreme that is still open."""
+        known, found = self.of(one), list[Counts]()
+        with self._opened.lock:
+            replica = self._opened.replica
+            most = most_records(replica)
+            for part, term in zip(known.parts, terms, strict=True):
+                asked, number = term.asked, term.number
+                if not (isinstance(asked, QuantileAsked) and isinstance(number, Quantile)):
+                    continue
+                if not isinstance(part, QuantileKnown) or part.state(number) != "open":
+                    continue
+                table = next_table(number, part.thresholds, most)
+                counts = known_counts(replica.engine, asked, table.stops)
+                found.append(Counts(asked, number, raised(number, table, counts)))
+        return found
+
+
 class OrderNumbers:
     """The numbers told by places in order that one process keeps. Thread-safe.
 
@@ -65,43 +107,11 @@ class OrderNumbers:
     """
 
     def __init__(self, datasets: OpenDatasets) -> None:
-        self._datasets = datasets
-        self._read = LastUsed[_Key, _Read](MOST_KNOWN)
+        self._datasets, self._cache = datasets, LastUsed[_Key, _Read](MOST_KNOWN)
 
-    def of(self, name: str, one: OrderOf, *, missed: float | None = None) -> OrderKnown:
-        """What history knows of a number now.
-
-        Args:
-            missed: the probability that its interval may miss with; by its confidence by default.
-        """
-        own = (1.0 - one.confidence if missed is None else missed) / len(one.terms)
-        return OrderKnown.of(one, [self._known(name, asked, own) for _, asked in one.terms])
-
-    def _known(self, name: str, one: TermAsked, missed: float) -> TermKnown:
-        opened = self._datasets.refresh(name)
-        with opened.lock:
-            key, engine = (opened.meta.snapshot, one), opened.replica.engine
-            found = self._read.find(key)
-            if found is None or not found.is_so_in(engine):
-                self._read.drop(key)
-                found = self._read.get(key, lambda: _Read.of(one, engine))
-        return one.unknown if found.laws is None else found.laws.known(missed)
-
-    def tables(self, name: str, one: OrderOf, terms: Sequence[Term]) -> list[Counts]:
-        """The counts to measure next for each quantile and extreme that is still open."""
-        known, opened, found = self.of(name, one), self._datasets.refresh(name), list[Counts]()
-        with opened.lock:
-            most = most_records(opened.replica)
-            for part, term in zip(known.parts, terms, strict=True):
-                asked, number = term.asked, term.number
-                if not (isinstance(asked, QuantileAsked) and isinstance(number, Quantile)):
-                    continue
-                if not isinstance(part, QuantileKnown) or part.state(number) != "open":
-                    continue
-                table = next_table(number, part.thresholds, most)
-                counts = known_counts(opened.replica.engine, asked, table.stops)
-                found.append(Counts(asked, number, raised(number, table, counts)))
-        return found
+    def view(self, name: str) -> OrderView:
+        """What history knows now."""
+        return OrderView(self._datasets.refresh(name), self._cache)
 
 
 @dataclass(frozen=True)

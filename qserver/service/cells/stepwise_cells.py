@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from qserver.answering.quantiles import OrderOf
@@ -15,6 +16,7 @@ from qserver.query.sql.exactness import least_base
 from qserver.query.sql.functions.function_of_sums import FunctionOfSums, KnownPart, Smooth
 from qserver.query.sql.tables.cell_intervals import CellInterval, PublicBounds
 from qserver.records.privacy.noise_law import NoiseLaw
+from qserver.service.cache.quantiles import OrderView
 from qserver.service.statement_answers import AnsweredCell, CellReading
 
 if TYPE_CHECKING:
@@ -64,19 +66,23 @@ class OrderCells:
         self._law = service.smooth.law(name)
         self._least = least_base(questions.statement.clauses.assuming, 0.0)
 
+    @cached_property
+    def _view(self) -> OrderView:
+        return self._service.order.view(self._name)
+
     def cell(self, cell: CellQuestions, found: AnsweredCell) -> AnsweredCell:
         """A cell by what history knows of its number; unchanged where it knows nothing or the kind
         differs."""
         one = self._of(cell)
         if one is None:
             return found
-        known = self._service.order.of(self._name, one)
+        known = self._view.of(one)
         if not known.is_known:
             return found
         reading, among = known, self._questions.among
         if among > 1:
             missed = (1.0 - cell.confidence) / among
-            reading = self._service.order.of(self._name, one, missed=missed)
+            reading = self._view.of(one, missed=missed)
         at_once = reading.value.interval
         return replace(
             found,
@@ -104,7 +110,7 @@ class OrderCells:
         one = self._of(cell)
         if one is None:
             return None
-        known = self._service.order.of(self._name, one)
+        known = self._view.of(one)
         return known.state(one.numbers(half_width, self._least))
 
     def _of(self, cell: CellQuestions) -> OrderOf | None:

@@ -66,8 +66,8 @@ class OrderSteps(SearchSteps[_Asked, OrderKnown, list[Counts]]):
     def look(self) -> None:
         """Read the present history."""
         if self._asked:
-            order = self._history.order
-            self._known = {p: order.of(self._name, one.of) for p, one in self._asked.items()}
+            self._view = self._history.order.view(self._name)
+            self._known = {p: self._view.of(one.of) for p, one in self._asked.items()}
         self._next = {}
 
     def next_step(self) -> tuple[Question, ...]:
@@ -122,7 +122,7 @@ class OrderSteps(SearchSteps[_Asked, OrderKnown, list[Counts]]):
     def _tables(self, place: Place) -> list[Counts]:
         if place not in self._next:
             one = self._asked[place]
-            self._next[place] = self._history.order.tables(self._name, one.of, one.terms)
+            self._next[place] = self._view.tables(one.of, one.terms)
         return self._next[place]
 
     def _questions(self, tables: Iterable[Counts]) -> tuple[Question, ...]:
