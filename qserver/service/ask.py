@@ -23,12 +23,12 @@ from qserver.records.codec import plain
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.problem import error_from_problem
-from qserver.service.cache.answers import KeptAnswers
+from qserver.service.cache.answers import KeptAnswers, state_of
 from qserver.service.cache.shared_results import ResultKey, SharedResults
 from qserver.service.datasets import OpenDataset, OpenDatasets
 from qserver.service.parking import Parked, Visit, present_visit
 from qserver.storage.encoding.digests import reading
-from qserver.storage.encoding.jobs import JobRecord, answer_from_json, answer_json
+from qserver.storage.encoding.jobs import JobRecord, answer_from_json
 from qserver.storage.encoding.queued_requests import Request
 from qserver.storage.store import Store, Submission
 
@@ -257,9 +257,7 @@ class Asking:
             is_made: whether one is made where there is none yet.
         """
         with opened.lock:
-            replica = opened.replica
-            state = replica.n_events, replica.present.remaining_nano
-            alive = replica.worker_alive
+            state, alive = state_of(opened.replica), opened.replica.worker_alive
         digest = hashlib.sha256(request.to_json().encode()).hexdigest()
         key = ResultKey("job", state, digest)
         if outcome := self._shared.find(opened.meta, key):
@@ -292,28 +290,44 @@ class Asking:
         """
         opened = self._workloads.refresh(name)
         with opened.lock:
-            replica = opened.replica
-            if (found := self._kept.find(replica, asked)) is not None:
-                return found
-            state = replica.n_events, replica.present.remaining_nano
-        text = self._shared.find(opened.meta, _answers_key(opened.meta, asked, state))
+            replica, state = opened.replica, state_of(opened.replica)
+            known = self._kept.find(replica, asked)
+            job = "" if known is None else self._kept.job_to_share(replica, asked)
+        key = _answers_key(opened.meta, asked, state)
+        if job:
+            self._shared.keep(opened.meta, key, json.dumps({"job": job}))
+        if known is not None:
+            return known
+        text = self._shared.find(opened.meta, key)
         shared = _outcome_of(text) if text else None
-        found, is_job = (None, True) if isinstance(shared, JobStatus) else (shared, False)
-        if isinstance(shared, JobStatus) and self._store.job_state(shared.id) == "done":
-            found = self.job(shared.id).result
+        if not isinstance(shared, JobStatus) or self._store.job_state(shared.id) != "done":
+            return None
+        found = self.job(shared.id).result
         with opened.lock:
-            if isinstance(found, WorkloadAnswer):
-                self._kept.keep_shared(opened.replica, asked, found, is_bought=is_job)
+            if isinstance(found, WorkloadAnswer) and state_of(opened.replica) == state:
+                self._kept.keep_shared(opened.replica, asked, found, job=shared.id)
             return self._kept.find(opened.replica, asked)
 
-    def _share_dear(self, meta: DatasetMeta, asked: Workload, found: WorkloadAnswer) -> None:
-        """Let every process find what takes long: many laws given disagreements."""
-        if sum(one.statement.disagreements > 0 for one in found.answers) > SHORT_S * _LAWS_A_SECOND:
+    def _shared_job(self, meta: DatasetMeta, asked: AnyAsked, found: AnyAnswer) -> str:
+        """The job by which all processes find what takes long: many laws given disagreements.
+
+        '' for anything else, and where the store keeps nothing.
+        """
+        if not (isinstance(asked, Workload) and isinstance(found, WorkloadAnswer)):
+            return ""
+        if sum(a.statement.disagreements > 0 for a in found.answers) <= SHORT_S * _LAWS_A_SECOND:
+            return ""
+        with contextlib.suppress(StoreError):
+            request = Request(meta.name, meta.snapshot, asked)
+            job = self._store.looks(request, population=meta.population)
+            self._store.looked(job, found)
             key = _answers_key(meta, asked, (found.version, found.remaining_nano))
-            self._shared.keep(meta, key, json.dumps({"answer": answer_json(found)}))
+            self._shared.keep(meta, key, json.dumps({"job": job.id}))
+            return job.id
+        return ""
 
     def _share(self, record: JobRecord, bought: WorkloadAnswer) -> None:
-        """Let every process find what was bought, as long as the state is that of the answer."""
+        """Let every process find what was bought, as long as nothing since bears on it."""
         # A charged answer is given, whatever the store says now.
         with contextlib.suppress(StoreError, NotFoundError):
             request, meta = request_of(record), self._datasets.meta(record.dataset)
@@ -338,12 +352,11 @@ class Asking:
         if found is None:
             return opened, asked, None
         answer = found.answer if isinstance(found, Free) else _answered(opened, found)
+        job = self._shared_job(opened.meta, asked, answer)
         with opened.lock:
-            self._kept.keep(replica, asked, answer, since=since)
+            self._kept.keep(replica, asked, answer, since=since, job=job)
         # Sole weights are found again: inference starts from them as well.
         self._remember(opened.meta, found.estimators)
-        if isinstance(asked, Workload) and isinstance(answer, WorkloadAnswer):
-            self._share_dear(opened.meta, asked, answer)
         return opened, asked, answer
 
     def _submit(self, meta: DatasetMeta, request: Request, *, need_worker: bool) -> JobStatus:

@@ -35,6 +35,8 @@ SUMS: Sequence[Where] = [
 ELSEWHERE: Where = {"sex": "Male"}
 WOMEN: Where = {"age": {"between": [20, 22]}, "sex": "Female"}
 
+MEN: Where = {"age": {"between": [20, 22]}, "sex": "Male"}
+
 
 @pytest.fixture
 def town(tmp_path: Path, store_url: str) -> Deployment:
@@ -116,27 +118,80 @@ def test_a_function_of_the_same_sums_is_another_number(town: Deployment) -> None
     assert two.value.estimate == pytest.approx(2 * (one.value.estimate or 0.0))
 
 
-@pytest.mark.parametrize("a_second", [0.1, 50.0])
-def test_a_table_of_many_laws_is_found_once_for_all_processes(
-    town: Deployment, monkeypatch: pytest.MonkeyPatch, a_second: float
-) -> None:
-    """Not one of few: that takes no longer than a look into the store is worth."""
-    computed = list[Question | Workload]()
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[Question | Workload]:
+    """What is answered from history, and not from what is kept."""
+    found = list[Question | Workload]()
 
     def counted(replica: Replica, asked: Question | Workload) -> Any:
-        computed.append(asked)
+        found.append(asked)
         return to_answer(replica, asked)
 
     monkeypatch.setattr(ask, "to_answer", counted)
+    return found
+
+
+def known(service: Service, workload: Workload) -> WorkloadAnswer:
+    found = service.ask_workload("people", workload, wait_s=90)
+    assert isinstance(found, WorkloadAnswer)
+    assert found.charged_nano == 0
+    return found
+
+
+@pytest.mark.parametrize("a_second", [0.1, 50.0])
+def test_a_table_of_many_laws_is_found_once_for_all_processes(
+    town: Deployment,
+    computed: list[Question | Workload],
+    monkeypatch: pytest.MonkeyPatch,
+    a_second: float,
+) -> None:
+    """Not one of few: that takes no longer than a look into the store is worth."""
     monkeypatch.setattr(ask, "_LAWS_A_SECOND", a_second)
     workload = town.workload(SUMS, length=80)
-    first, again = (town.service().ask_workload("people", workload, wait_s=90) for _ in range(2))
-    assert isinstance(first, WorkloadAnswer)
+    first, again = (known(town.service(), workload) for _ in range(2))
     assert all(one.statement.disagreements for one in first.answers)
     assert again == first
     assert len(computed) == (1 if a_second < 1 else 2)
     town.ask(WOMEN, length=5)
-    assert town.service().ask_workload("people", workload, wait_s=30) != first
+    assert known(town.service(), workload) != first
+
+
+def test_a_table_stays_found_while_nothing_bears_on_it(
+    town: Deployment, computed: list[Question | Workload], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a process that is asked for the first time, and by one that is asked again after that."""
+    monkeypatch.setattr(ask, "_LAWS_A_SECOND", 0.1)
+    workload, one, two = town.workload(SUMS, length=80), town.service(), town.service()
+    first = [known(service, workload) for service in (one, two)]
+    assert len(computed) == 1
+    monkeypatch.setattr(InferenceEngine, "is_unchanged", lambda *_, **__: True)
+    for service in (one, two):
+        town.ask(ELSEWHERE, length=10)
+        computed.clear()
+        found = [known(who, workload) for who in (service, town.service())]
+        assert computed == []
+        assert found[0] == found[1]
+        assert found[0].version > first[0].version
+        assert [a.interval for a in found[0].answers] == [a.interval for a in first[0].answers]
+
+
+def test_a_bought_table_stays_found_as_history_gives_it(
+    town: Deployment, computed: list[Question | Workload], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = town.workload([MEN, ELSEWHERE], length=30)
+    town.ask_workload(workload)
+    computed.clear()
+    one = town.service()
+    first = known(one, workload)
+    assert computed == []
+    monkeypatch.setattr(InferenceEngine, "is_unchanged", lambda *_, **__: True)
+    town.ask(WOMEN, length=10)
+    computed.clear()
+    found = [known(who, workload) for who in (one, town.service())]
+    assert computed == []
+    assert found[0] == found[1]
+    assert {a.source for a in found[1].answers} == {"history"}
+    assert [a.interval for a in found[1].answers] == [a.interval for a in first.answers]
 
 
 def test_changed_bytes_are_damage_of_the_store(town: Deployment, redis_client: StoreClient) -> None:

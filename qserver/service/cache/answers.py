@@ -23,15 +23,19 @@ from qserver.storage.standings import Stamp
 _MOST_ANSWERS: Final = 4_096
 
 _Key = tuple[str, int | None, int, Question | Workload]
+_State = tuple[int, int]
+"""The number of events, and what is left of the budget."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Kept:
     """An answer of an engine, after so many changes of it.
 
     Args:
         at: where it names a price: the only position where it does so.
         is_bought: whether the worker found it, which has all rows in play.
+        job: the job that has it for all processes; '' for none.
+        shared_at: the state at which they find it.
     """
 
     engine: ref[InferenceEngine]
@@ -39,6 +43,8 @@ class _Kept:
     answer: AnyAnswer
     at: tuple[Cursor, Stamp] | None
     is_bought: bool
+    job: str
+    shared_at: _State
 
 
 class KeptAnswers:
@@ -69,35 +75,49 @@ class KeptAnswers:
         *,
         since: int,
         is_bought: bool = False,
+        job: str = "",
     ) -> None:
         """Keep an answer of history. A price in it belongs to the present position.
 
         Args:
             since: `n_changes` of the replica's engine, before it was found.
             is_bought: whether the worker found it.
+            job: the job by which all processes find it at the present state; '' for none.
         """
         kept, key = self._of(asked), _key(replica, asked)
         at = replica.position if _names_prices(answer) else None
         kept.drop(key)
-        kept.keep(key, _Kept(ref(replica.engine), since, answer, at, is_bought))
+        known = _Kept(ref(replica.engine), since, answer, at, is_bought, job, state_of(replica))
+        kept.keep(key, known)
 
     def keep_shared(
-        self, replica: Replica, asked: Workload, answer: WorkloadAnswer, *, is_bought: bool
+        self, replica: Replica, asked: Workload, answer: WorkloadAnswer, *, job: str
     ) -> None:
-        """Keep another process's answer as history gives it now, unless a later purchase changed
-        it.
+        """Keep an answer that a job has for the present state, as history gives it now.
 
         Bought intervals that hold at once by a joint bound have weights of their own, and are left.
         """
-        now, union = replica.present.remaining_nano, answer.simultaneous
-        is_present = (answer.version, answer.remaining_nano) == (replica.n_events, now)
-        if is_present and (not is_bought or union is None or union.method == "union"):
+        union, is_bought = answer.simultaneous, answer.charged_nano > 0
+        if not is_bought or union is None or union.method == "union":
             free = replace(answer, answers=tuple(map(_free, answer.answers)), charged_nano=0)
             since = replica.engine.n_changes
-            self.keep(replica, asked, free, since=since, is_bought=is_bought)
+            self.keep(replica, asked, free, since=since, is_bought=is_bought, job=job)
+
+    def job_to_share(self, replica: Replica, asked: Workload) -> str:
+        """The job that has an answer just found, if others do not find it at this state yet."""
+        known, state = self._workloads.find(_key(replica, asked)), state_of(replica)
+        if known is None or known.shared_at == state:
+            return ""
+        known.shared_at = state
+        return known.job
 
     def _of(self, asked: Question | Workload) -> LastUsed[_Key, _Kept]:
         return self._workloads if isinstance(asked, Workload) else self._answers
+
+
+def state_of(replica: Replica) -> _State:
+    """What an answer says of the state that it was given in."""
+    return replica.n_events, replica.present.remaining_nano
 
 
 def _key(replica: Replica, asked: Question | Workload) -> _Key:
