@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from math import lcm
 from typing import TYPE_CHECKING, Any
@@ -206,7 +206,12 @@ _read: WeakValueDictionary[bytes, LinearQuery] = WeakValueDictionary()
 
 def _term_of(document: Sequence[Any]) -> tuple[Fraction, dict[int, ScaledWeights]]:
     coefficient, factors = document
-    return Fraction(str(coefficient)), {int(a): from_runs(s, values) for a, s, values in factors}
+    by_axis = {int(a): _weights(tuple(stops), tuple(values)) for a, stops, values in factors}
+    return Fraction(str(coefficient)), by_axis
+
+
+_weights = lru_cache(maxsize=1 << 12)(from_runs)
+"""Rows of a history share most of their conditions."""
 
 
 def checked_span(query: LinearQuery) -> LinearQuery:
