@@ -106,6 +106,7 @@ class SmoothView:
     ) -> None:
         self._places = {one: i for i, one in enumerate(ones)}
         self._parts, self._found = parts, found
+        self._numbers = dict[int, tuple[SmoothKnown, ...]]()
 
     @cached_property
     def parts(self) -> _Parts:
@@ -122,7 +123,10 @@ class SmoothView:
         Args:
             among: its interval also holds if the number is chosen among so many.
         """
-        return self._found(self, among)[self._places[one]]
+        # All numbers are part of the key that they are kept by.
+        if among not in self._numbers:
+            self._numbers[among] = self._found(self, among)
+        return self._numbers[among][self._places[one]]
 
     def computed(self, one: SmoothOf, *, among: int) -> SmoothKnown:
         """The same, computed now."""
