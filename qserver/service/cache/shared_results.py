@@ -21,8 +21,8 @@ class ResultKey:
     """Where a result is kept.
 
     Args:
-        kind: the job that finds what history knows; the answers of a workload, or the job that
-            has them; or smooth numbers.
+        kind: `job`: of a worker, which finds what history knows; `answers`: the job that has those
+            of a workload; `numbers`: smooth ones themselves.
         state: what it stands on: the number of events and, where the answers say it, what remains.
         digest: of all that is asked, with the snapshot.
     """
