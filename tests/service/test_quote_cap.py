@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
 from qserver.errors import BudgetExhaustedError
+from qserver.query.domain import Domain
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.records.answer import JobStatus
@@ -16,7 +19,7 @@ from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
 from qserver.storage.store import Store
-from tests.deployment import Deployment
+from tests.deployment import PEOPLE, Deployment
 from tests.postgres.client import connected
 from tests.service.test_statements import answered, explained, remark_with, spent
 
@@ -86,6 +89,26 @@ def test_a_small_group_is_told_in_one_sentence_and_costs_nothing_again(town: Dep
     again = answered(town, text)
     assert again.cells == found.cells
     assert again.asked.statement.remarks == found.asked.statement.remarks
+    assert spent(town) == before
+
+
+def test_a_quantile_of_one_wide_bin_is_told_and_measured_no_further(
+    tmp_path: Path, store_url: str
+) -> None:
+    age, sex = PEOPLE.attributes
+    wide = Domain((replace(age, edges=tuple(map(Fraction, (10, 28, 31)))), sex))
+    town = Deployment.make(tmp_path, store_url, limit="1000", domain=wide)
+    text = "SELECT MEDIAN(age) FROM people WITHIN 2 ASSUMING AT LEAST 400"
+    found = answered(town, text)
+    [cell] = found.cells[0]
+    assert (cell.value.interval.low, cell.value.interval.high) == (10, 27)
+    assert remark_with(found, "values of a bin") == (
+        "The interval is longer than asked, up to ±8.5 in place of ±2: the values of a bin are not "
+        "told apart."
+    )
+    before = spent(town)
+    # Nothing makes it shorter.
+    answered(town, text.replace("WITHIN 2", "WITHIN 1"))
     assert spent(town) == before
 
 

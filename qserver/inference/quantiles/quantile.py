@@ -75,11 +75,16 @@ class Quantile(Asked):
 
     @cached_property
     def reach(self) -> FloatArray:
-        """Per bin the first bin beyond an asked interval that starts there."""
+        """Per bin the first bin beyond an asked interval that starts there.
+
+        No interval is shorter than a bin.
+        """
+        one_bin = np.arange(1.0, self.n_bins + 1.0)
         if self.is_extreme:
-            return np.arange(1.0, self.n_bins + 1.0)
+            return one_bin
         room = 2.0 * self.half_width * (1.0 + _ROUNDING)
-        return np.searchsorted(self.highs, self.lows + room, side="right").astype(float)
+        as_asked = np.searchsorted(self.highs, self.lows + room, side="right")
+        return np.where(as_asked > one_bin, as_asked, one_bin)
 
     @property
     def is_bounded(self) -> bool:

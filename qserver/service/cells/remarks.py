@@ -60,10 +60,16 @@ def with_remark(
     told = [(one, searched.is_few(one.cell, one.asked)) for one in longer]
     few = [one for one, has_few in told if has_few]
     others, statement = [one for one, has_few in told if not has_few], questions.statement
+    of_one_bin = [one for one in others if searched.is_met(one.cell, one.asked)]
+    others = [one for one in others if one not in of_one_bin]
     remarks = list[str]()
     if few:
         least = least_base(statement.clauses.assuming, 0.0)
         remarks.append(_too_few(few, len(reached), least))
+    if of_one_bin:
+        remarks.append(
+            f"{_longer(of_one_bin, len(reached))}: the values of a bin are not told apart."
+        )
     if others:
         remarks.append(f"{_longer(others, len(reached))}{_more(rest_nano)}")
     n_far = sum(searched.is_far(one.cell) for one in reached if one not in few)

@@ -50,6 +50,10 @@ class SearchedCells:
         """Whether history tells a number by places in order less exactly than asked."""
         return self._order.is_open(cell, half_width)
 
+    def is_met(self, cell: CellQuestions, half_width: float) -> bool:
+        """Whether no measurement tells a number by places in order more exactly."""
+        return self._order.is_met(cell, half_width)
+
     def is_far(self, cell: CellQuestions) -> bool:
         """Whether a number is far from linear within the errors of its sums."""
         return self._smooth.is_far(cell)
@@ -105,6 +109,10 @@ class OrderCells:
     def is_open(self, cell: CellQuestions, half_width: float) -> bool:
         """Whether history tells the number less exactly than asked."""
         return self._state(cell, half_width) == "open"
+
+    def is_met(self, cell: CellQuestions, half_width: float) -> bool:
+        """Whether history tells the number as exactly as asked, or as its bins allow."""
+        return self._state(cell, half_width) == "met"
 
     def _state(self, cell: CellQuestions, half_width: float) -> State | None:
         one = self._of(cell)

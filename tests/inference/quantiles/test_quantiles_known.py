@@ -90,6 +90,12 @@ def test_a_quantile_that_is_as_near_as_asked_is_met_and_one_of_few_records_is_no
     assert state(far, -400.0, 900.0) == "open"
 
 
+def test_one_bin_is_as_near_as_can_be() -> None:
+    lows, highs = np.array([0.0, 50.0, 60.0]), np.array([49.0, 59.0, 99.0])
+    number = Quantile(0.5, lows, highs, half_width=6.0, confidence=0.95, least=1000.0)
+    assert number.reach.tolist() == [1.0, 2.0, 3.0]
+
+
 def state(known: Thresholds, size: float, size_at_most: float) -> str:
     return state_of(quantile(), known, size=size, size_at_most=size_at_most, has_record=True)
 
