@@ -30,7 +30,7 @@ from qserver.query.weights import Weights
 from qserver.records.answer import Answer, BothChoices, WorkloadAnswer
 from qserver.records.plan import PlannedTable
 from qserver.records.statement import Simultaneous
-from qserver.text import cost_text
+from qserver.text import ADDS_NOTHING, cost_text
 
 _MOST_NAMED = 3
 
@@ -221,11 +221,9 @@ def sentence(
     percent = f"{math.floor(worst.attained * 1000) / 10:g} percent"
     rest = ""
     if rest_nano is not None:
-        whose = "" if len(found) == 1 else " for all of them"
-        rest = (
-            f"; fresh noise (`independent`){whose} would make it as short as asked for "
-            f"{cost_text(rest_nano / 1e9)} epsilon"
-        )
+        whose, it = ("", "it") if len(found) == 1 else (" for all of them", "each")
+        price = f"for {cost_text(rest_nano / 1e9)} epsilon" if rest_nano else f"and {ADDS_NOTHING}"
+        rest = f"; fresh noise (`independent`){whose} would make {it} as short as asked {price}"
     return f"{which} longer than asked by {worst.by}: {lengths}, which holds with {percent}{rest}."
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qserver.answering import remarks as longer_than_asked
-from qserver.answering.remarks import told, told_of_all
+from qserver.answering.remarks import DISAGREEING, Longer, sentence, told, told_of_all
 from qserver.answering.replica import Replica
 from qserver.api.bodies.workloads_and_sql import WorkloadAnswerBody
 from qserver.client.tables import Table
@@ -123,6 +123,12 @@ def test_a_workload_says_once_how_many_are_longer_and_what_all_of_them_cost(
     document = WorkloadAnswerBody.of(paid, consistent=None).model_dump()
     assert document["epsilon_rest"] == pytest.approx((fresh or 0) / 1e9)
     assert said in Table.of_workload(document, ("a", "b")).notes()
+
+
+def test_fresh_noise_that_only_others_would_lose_by_is_not_told_as_free() -> None:
+    longer = Longer(asked=40.0, reached=41.0, attained=0.94, by=DISAGREEING)
+    said = sentence([longer, longer], 3, rest_nano=0)
+    assert said.endswith("would make each as short as asked and adds nothing to the largest loss.")
 
 
 def test_intervals_that_hold_at_once_say_how_surely_the_asked_lengths_do(town: Deployment) -> None:
