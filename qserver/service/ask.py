@@ -23,7 +23,7 @@ from qserver.records.codec import plain
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.problem import error_from_problem
-from qserver.service.cache.answers import KeptAnswers, state_of
+from qserver.service.cache.answers import KeptAnswers, State, periods_of, state_of
 from qserver.service.cache.shared_results import ResultKey, SharedResults
 from qserver.service.datasets import OpenDataset, OpenDatasets
 from qserver.service.parking import Parked, Visit, present_visit
@@ -308,7 +308,9 @@ class Asking:
                 self._kept.keep_shared(opened.replica, asked, found, job=shared.id)
             return self._kept.find(opened.replica, asked)
 
-    def _shared_job(self, meta: DatasetMeta, asked: AnyAsked, found: AnyAnswer) -> str:
+    def _shared_job(
+        self, meta: DatasetMeta, asked: AnyAsked, found: AnyAnswer, state: State
+    ) -> str:
         """The job by which all processes find what takes long: many laws given disagreements.
 
         '' for anything else, and where the store keeps nothing.
@@ -321,7 +323,7 @@ class Asking:
             request = Request(meta.name, meta.snapshot, asked)
             job = self._store.looks(request, population=meta.population)
             self._store.looked(job, found)
-            key = _answers_key(meta, asked, (found.version, found.remaining_nano))
+            key = _answers_key(meta, asked, state)
             self._shared.keep(meta, key, json.dumps({"job": job.id}))
             return job.id
         return ""
@@ -332,7 +334,11 @@ class Asking:
         with contextlib.suppress(StoreError, NotFoundError):
             request, meta = request_of(record), self._datasets.meta(record.dataset)
             if isinstance(request.asked, Workload) and request.snapshot == meta.snapshot:
-                key = _answers_key(meta, request.asked, (bought.version, bought.remaining_nano))
+                periods = (0, 0)
+                if meta.growth is not None:
+                    periods = periods_of(self._datasets.stamp(meta.name))
+                state = bought.version, bought.remaining_nano, *periods
+                key = _answers_key(meta, request.asked, state)
                 self._shared.keep(meta, key, json.dumps({"job": record.id}))
 
     def _free(self, name: str, asked: AnyAsked) -> tuple[OpenDataset, AnyAsked, AnyAnswer | None]:
@@ -349,10 +355,11 @@ class Asking:
             if (known := self._kept.find(replica, asked)) is not None:
                 return opened, asked, known
             since, found = replica.engine.n_changes, to_answer(replica, asked)
+            state = state_of(replica)
         if found is None:
             return opened, asked, None
         answer = found.answer if isinstance(found, Free) else _answered(opened, found)
-        job = self._shared_job(opened.meta, asked, answer)
+        job = self._shared_job(opened.meta, asked, answer, state)
         with opened.lock:
             self._kept.keep(replica, asked, answer, since=since, job=job)
         # Sole weights are found again: inference starts from them as well.
@@ -404,7 +411,7 @@ class Asking:
         raise problem
 
 
-def _answers_key(meta: DatasetMeta, asked: Workload, state: tuple[int, int]) -> ResultKey:
+def _answers_key(meta: DatasetMeta, asked: Workload, state: State) -> ResultKey:
     """The key of a workload's answers, whoever asked."""
     digest = digest_of(Request(meta.name, meta.snapshot, asked.with_measure("auto")))
     return ResultKey("answers", state, digest)

@@ -19,11 +19,13 @@ from qserver.query.sql.statistics.smooth_functions import smooth_asked
 from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.service import ask
 from qserver.service.cache import smooth_numbers as numbers
+from qserver.service.cache.shared_results import SharedResults
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment
+from tests.growing import Growing, week
 
 Where = Mapping[str, Any]
 OF = "FROM people WHERE sex = 'Female' AND age < 25"
@@ -60,6 +62,41 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(numbers, "known_parts", counted)
     return found
+
+
+@pytest.fixture
+def averages(town: Deployment) -> tuple[SmoothOf, ...]:
+    statement = parse_statement(AVERAGES, town.service().domain("people"), dataset="people")
+    return tuple(
+        SmoothOf(one.cell.queries, one.cell.function, one.smooth, one.confidence, town.meta.law)
+        for one in smooth_asked(statement).values()
+    )
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[Question | Workload]:
+    """What was asked of the history."""
+    found = list[Question | Workload]()
+
+    def counted(replica: Replica, asked: Question | Workload) -> Any:
+        found.append(asked)
+        return to_answer(replica, asked)
+
+    monkeypatch.setattr(ask, "to_answer", counted)
+    return found
+
+
+def drawn_by(service: Service, averages: Sequence[SmoothOf]) -> list[float | None]:
+    view = service.smooth.view("people", averages)
+    return [view.known(one).look.estimate for one in averages]
+
+
+def apart(town: Deployment, averages: Sequence[SmoothOf]) -> list[float | None]:
+    """What a process finds that shares nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SharedResults, "find", lambda *_: "")
+        patch.setattr(SharedResults, "keep", lambda *_: None)
+        return drawn_by(town.service(), averages)
 
 
 def table(service: Service, text: str = AVERAGES) -> StatementAnswer:
@@ -116,19 +153,6 @@ def test_a_function_of_the_same_sums_is_another_number(town: Deployment) -> None
     one = table(town.service()).cells[0][0]
     [two] = table(town.service(), f"SELECT AVG(age) * 2 {OF} WITHIN 9").cells[0]
     assert two.value.estimate == pytest.approx(2 * (one.value.estimate or 0.0))
-
-
-@pytest.fixture
-def computed(monkeypatch: pytest.MonkeyPatch) -> list[Question | Workload]:
-    """What is answered from history, and not from what is kept."""
-    found = list[Question | Workload]()
-
-    def counted(replica: Replica, asked: Question | Workload) -> Any:
-        found.append(asked)
-        return to_answer(replica, asked)
-
-    monkeypatch.setattr(ask, "to_answer", counted)
-    return found
 
 
 def known(service: Service, workload: Workload) -> WorkloadAnswer:
@@ -192,6 +216,89 @@ def test_a_bought_table_stays_found_as_history_gives_it(
     assert found[0] == found[1]
     assert {a.source for a in found[1].answers} == {"history"}
     assert [a.interval for a in found[1].answers] == [a.interval for a in first.answers]
+
+
+def test_a_table_is_found_anew_once_records_are_erased(
+    tmp_path: Path,
+    store_url: str,
+    computed: list[Question | Workload],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may name the price of measuring them."""
+    monkeypatch.setattr(ask, "_LAWS_A_SECOND", 0.1)
+    town = Growing.begin(tmp_path, store_url, limit="100")
+    weeks = [{"week": {"between": list(map(week, ends))}} for ends in ((0, 2), (0, 1), (2, 2))]
+    for where in weeks:
+        town.ask(where, length=40)
+    computed.clear()
+    workload = town.workload(weeks, length=80)
+    for _ in range(2):
+        town.service().ask_workload("people", workload, wait_s=90)
+    assert len(computed) == 1
+    town.retire(2)
+    town.service().ask_workload("people", workload, wait_s=90)
+    assert len(computed) == 2
+
+
+def test_sums_read_late_do_not_keep_numbers_found_before(
+    town: Deployment, averages: tuple[SmoothOf, ...]
+) -> None:
+    """Another thread takes in a purchase before the sums are read."""
+    drawn_by(town.service(), averages)
+    late = town.service()
+    view, before = late.smooth.view("people", averages), drawn_by(late, averages)
+    town.ask(WOMEN, length=10)
+    drawn_by(late, averages[:1])
+    view.law(averages[0])
+    found = drawn_by(late, averages)
+    assert found != before
+    assert found == pytest.approx(apart(town, averages))
+
+
+def test_numbers_found_late_are_not_carried_to_later_states(
+    town: Deployment, averages: tuple[SmoothOf, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = town.service()
+    with monkeypatch.context() as patch:
+        patch.setattr(SharedResults, "find", lambda *_: "")
+        view = one.smooth.view("people", averages)
+        view.law(averages[0])
+        town.ask(WOMEN, length=10)
+        one.smooth.view("people", averages).law(averages[0])
+        view.known(averages[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(InferenceEngine, "is_unchanged", lambda *_, **__: True)
+        town.ask(ELSEWHERE, length=10)
+        one.smooth.view("people", averages)
+    assert drawn_by(town.service(), averages) == pytest.approx(apart(town, averages))
+
+
+def test_what_is_carried_is_in_the_store_once(
+    town: Deployment,
+    averages: tuple[SmoothOf, ...],
+    redis_client: StoreClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also if another thread finds numbers meanwhile."""
+    monkeypatch.setattr(InferenceEngine, "is_unchanged", lambda *_, **__: True)
+    keep, one = SharedResults.keep_far, town.service()
+    drawn_by(one, averages)
+
+    def n_texts() -> int:
+        keys = redis_client.scan_iter("*idempotency*")
+        return sum('"half_width"' in str(redis_client.hget(key, "outcome")) for key in keys)
+
+    def kept(*of: Any) -> None:
+        monkeypatch.setattr(SharedResults, "keep_far", keep)
+        one.smooth.view("people", averages).known(averages[0], among=5)
+        keep(*of)
+
+    n_before = n_texts()
+    for length in (10, 9, 8):
+        town.ask(ELSEWHERE, length=length)
+        monkeypatch.setattr(SharedResults, "keep_far", kept)
+        drawn_by(one, averages)
+    assert n_texts() == n_before + 1
 
 
 def test_changed_bytes_are_damage_of_the_store(town: Deployment, redis_client: StoreClient) -> None:

@@ -23,8 +23,9 @@ from qserver.storage.standings import Stamp
 _MOST_ANSWERS: Final = 4_096
 
 _Key = tuple[str, int | None, int, Question | Workload]
-_State = tuple[int, int]
-"""The number of events, and what is left of the budget."""
+State = tuple[int, int, int, int]
+"""The number of events, what is left of the budget, and the numbers of periods that were sealed and
+whose records were erased: what has no record has no price."""
 
 
 @dataclass
@@ -44,7 +45,7 @@ class _Kept:
     at: tuple[Cursor, Stamp] | None
     is_bought: bool
     job: str
-    shared_at: _State
+    shared_at: State
 
 
 class KeptAnswers:
@@ -115,9 +116,15 @@ class KeptAnswers:
         return self._workloads if isinstance(asked, Workload) else self._answers
 
 
-def state_of(replica: Replica) -> _State:
-    """What an answer says of the state that it was given in."""
-    return replica.n_events, replica.present.remaining_nano
+def state_of(replica: Replica) -> State:
+    """What an answer, and the prices in it, stand on."""
+    stamp = replica.present
+    return replica.n_events, stamp.remaining_nano, *periods_of(stamp)
+
+
+def periods_of(stamp: Stamp) -> tuple[int, int]:
+    """How many periods were sealed, and of how many the records were erased."""
+    return stamp.n_sealed or 0, stamp.n_retired
 
 
 def _key(replica: Replica, asked: Question | Workload) -> _Key:

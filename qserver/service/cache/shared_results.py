@@ -6,6 +6,7 @@ to look at anything anew that another process has looked at.
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -22,12 +23,13 @@ class ResultKey:
 
     Args:
         kind: `job`: of a worker, which finds what history knows; `answers`: the job that has those
-            of a workload; `numbers`: smooth ones themselves.
-        state: what it stands on: the number of events and, where the answers say it, what remains.
-        digest: of all that is asked, with the snapshot.
+            of a workload; `numbers`: smooth ones; `text`: what several keys lead to.
+        state: what it stands on: the number of events, and for answers what remains and the
+            periods that have records; nothing for a text.
+        digest: of all that is asked, with the snapshot; or of a text.
     """
 
-    kind: Literal["job", "answers", "numbers"]
+    kind: Literal["job", "answers", "numbers", "text"]
     state: tuple[int, ...]
     digest: str
 
@@ -62,3 +64,14 @@ class SharedResults:
         outcome = sealed(text, name=key.name)
         with suppress(StoreError):
             self._store.bind(meta, key=key.text, body_digest=key.digest, outcome=outcome)
+
+    def find_far(self, meta: DatasetMeta, key: ResultKey) -> str:
+        """As `find`, for what `keep_far` kept."""
+        digest = self.find(meta, key)
+        return self.find(meta, ResultKey("text", (), digest)) if digest else ""
+
+    def keep_far(self, meta: DatasetMeta, key: ResultKey, text: str) -> None:
+        """As `keep`, for what stays the same in many states: the store holds its text once."""
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        self.keep(meta, ResultKey("text", (), digest), text)
+        self.keep(meta, key, digest)

@@ -168,23 +168,29 @@ class SmoothNumbers:
         at = place, version
 
         def parts() -> _Parts:
-            return self._parts.get(at, lambda: self._parts_of(opened, at))
+            return self._parts.get(at, lambda: self._parts_of(opened, at, now))
 
         def numbers(view: SmoothView, among: int) -> tuple[SmoothKnown, ...]:
             return self._numbers.get((at, among), lambda: self._found(opened, view, at, among))
 
         return SmoothView(ones, parts, numbers)
 
-    def _parts_of(self, opened: OpenDataset, at: _At) -> _Parts:
-        """What history says of the sums, and the note of what that depends on."""
+    def _parts_of(self, opened: OpenDataset, at: _At, now: int) -> _Parts:
+        """What history says of the sums, and the note of what that depends on.
+
+        Where the history is past `now`, they are told by more than their version, and not noted.
+        """
         (snapshot, ones), version = at
         with opened.lock:
-            engine = opened.replica.engine
-            since = engine.n_changes
+            engine, before = opened.replica.engine, self._read.find(at[0])
+            is_noted = before is not None and before.version == version
+            since, is_late = engine.n_changes, opened.replica.present.n_shown != now
             found = {
                 c: known_parts(engine, [one for one in ones if one.confidence == c], seed=snapshot)
                 for c in sorted({one.confidence for one in ones})
             }
+        if is_late or is_noted:
+            return found
         # Any purchase may tell an unknown number.
         self._read.drop(at[0])
         if all(row.is_zero or row.key in found[c].known for c, row in _rows(ones)):
@@ -200,15 +206,16 @@ class SmoothNumbers:
         """The numbers that another process shares, or those computed now."""
         place, version = at
         key = _key(*place, version, among)
-        if text := self._shared.find(opened.meta, key):
+        if text := self._shared.find_far(opened.meta, key):
             found = _Numbers.of_text(text)
             self._note(opened, at, found).shared[among] = text
             return found.numbers
         numbers = tuple(view.computed(one, among=among) for one in place[1])
         before = self._read.find(place)
-        if before is not None and any(one.statement.disagreements for one in numbers):
+        is_of_these = before is not None and before.version == version
+        if before and is_of_these and any(one.statement.disagreements for one in numbers):
             text = before.shared[among] = _Numbers(numbers, before.ids, before.keys).text
-            self._shared.keep(opened.meta, key, text)
+            self._shared.keep_far(opened.meta, key, text)
         return numbers
 
     def _note(self, opened: OpenDataset, at: _At, found: _Numbers) -> _Read:
@@ -232,8 +239,8 @@ class SmoothNumbers:
         """Share numbers at the present version, too, as nothing since bears on them."""
         if before.shared_at != now:
             before.shared_at = now
-            for among, text in before.shared.items():
-                self._shared.keep(meta, _key(meta.snapshot, ones, now, among), text)
+            for among, text in list(before.shared.items()):
+                self._shared.keep_far(meta, _key(meta.snapshot, ones, now, among), text)
 
     def law(self, name: str) -> NoiseLaw:
         """The law of the dataset's noise."""
