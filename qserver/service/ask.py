@@ -23,7 +23,7 @@ from qserver.records.codec import plain
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.problem import error_from_problem
-from qserver.service.cache.answers import KeptAnswers, State, periods_of, state_of
+from qserver.service.cache.answers import KeptAnswers, State, names_prices, periods_of, state_of
 from qserver.service.cache.shared_results import ResultKey, SharedResults
 from qserver.service.datasets import OpenDataset, OpenDatasets
 from qserver.service.parking import Parked, Visit, present_visit
@@ -334,9 +334,10 @@ class Asking:
         with contextlib.suppress(StoreError, NotFoundError):
             request, meta = request_of(record), self._datasets.meta(record.dataset)
             if isinstance(request.asked, Workload) and request.snapshot == meta.snapshot:
-                periods = (0, 0)
-                if meta.growth is not None:
-                    periods = periods_of(self._datasets.stamp(meta.name))
+                # Its prices were those of the periods that had records then.
+                if meta.growth is not None and names_prices(bought):
+                    return
+                periods = periods_of(self._datasets.stamp(meta.name))
                 state = bought.version, bought.remaining_nano, *periods
                 key = _answers_key(meta, request.asked, state)
                 self._shared.keep(meta, key, json.dumps({"job": record.id}))

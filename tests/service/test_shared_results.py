@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from qserver.query.question import Question, Workload
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statistics.smooth_functions import smooth_asked
 from qserver.records.answer import JobStatus, WorkloadAnswer
+from qserver.records.privacy.noise_law import GAUSSIAN
 from qserver.service import ask
 from qserver.service.cache import smooth_numbers as numbers
 from qserver.service.cache.shared_results import SharedResults
@@ -315,15 +317,23 @@ def test_changed_bytes_are_damage_of_the_store(town: Deployment, redis_client: S
         table(town.service())
 
 
-def test_the_key_of_a_number_tells_functions_of_equal_sums_apart(town: Deployment) -> None:
+def test_the_key_of_a_number_tells_all_apart_that_it_depends_on(
+    town: Deployment, averages: tuple[SmoothOf, ...]
+) -> None:
     domain, keys = town.service().domain("people"), set[str]()
-    items = ("AVG(age)", "STDDEV_POP(age)", "STDDEV_SAMP(age)", "VAR_POP(age)", "SQRT(AVG(age))")
-    for item in (*items, "AVG(age) + 1", "ABS(AVG(age) - 25)", "ABS(AVG(age) - 24)"):
-        text = f"SELECT {item} FROM people WITHIN 1"
-        asked = smooth_asked(parse_statement(text, domain, dataset="people")).values()
-        law = town.meta.law
-        ones = [SmoothOf(a.cell.queries, a.cell.function, a.smooth, 0.9, law) for a in asked]
-        text = numbers._key("s", ones, 1, 1).text
+    items = ["AVG(age)", "STDDEV_POP(age)", "STDDEV_SAMP(age)", "VAR_POP(age)", "SQRT(AVG(age))"]
+    items += ["AVG(age) + 1", "ABS(AVG(age) - 25)", "ABS(AVG(age) - 24)"]
+    for item in items:
+        statement = parse_statement(f"SELECT {item} FROM people WITHIN 1", domain, dataset="people")
+        ones = [
+            SmoothOf(a.cell.queries, a.cell.function, a.smooth, 0.9)
+            for a in smooth_asked(statement).values()
+        ]
         assert " at 0x" not in repr([one.function for one in ones])
-        keys.add(text)
-    assert len(keys) == len(items) + 3
+        keys.add(numbers._key("s", ones, 1, 1).text)
+    others = [replace(averages[0], confidence=0.8), replace(averages[0], law=GAUSSIAN)]
+    keys |= {numbers._key("s", [one], 1, 1).text for one in (averages[0], *others)}
+    for of in ((averages, 1, 1), (averages, 2, 1), (averages, 1, 2), (averages[::-1], 1, 1)):
+        keys.add(numbers._key("s", *of).text)
+    keys.add(numbers._key("t", averages, 1, 1).text)
+    assert len(keys) == len(items) + 1 + len(others) + 4 + 1

@@ -86,7 +86,7 @@ class KeptAnswers:
             job: the job by which all processes find it at the present state; '' for none.
         """
         kept, key = self._of(asked), _key(replica, asked)
-        at = replica.position if _names_prices(answer) else None
+        at = replica.position if names_prices(answer) else None
         kept.drop(key)
         known = _Kept(ref(replica.engine), since, answer, at, is_bought, job, state_of(replica))
         kept.keep(key, known)
@@ -150,7 +150,8 @@ def _evidence(answer: AnyAnswer) -> set[int]:
     return {i for one in _each(answer) for i in one.evidence}
 
 
-def _names_prices(answer: AnyAnswer) -> bool:
+def names_prices(answer: AnyAnswer) -> bool:
+    """Whether it says what more would cost."""
     each = [one.rest_nano for one in _each(answer)]
     if isinstance(answer, WorkloadAnswer):
         each.append(answer.rest_nano)
