@@ -1,0 +1,1 @@
+"""What one process keeps of its results, and what it shares."""
