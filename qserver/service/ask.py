@@ -293,10 +293,11 @@ class Asking:
             replica, state = opened.replica, state_of(opened.replica)
             known = self._kept.find(replica, asked)
             job = "" if known is None else self._kept.job_to_share(replica, asked)
+        if known is not None and not job:
+            return known
         key = _answers_key(opened.meta, asked, state)
-        if job:
-            self._shared.keep(opened.meta, key, json.dumps({"job": job}))
         if known is not None:
+            self._shared.keep(opened.meta, key, json.dumps({"job": job}))
             return known
         text = self._shared.find(opened.meta, key)
         shared = _outcome_of(text) if text else None

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from qserver.answering import quantiles
-from qserver.answering.decide import to_answer
 from qserver.answering.grounds import Estimates
 from qserver.answering.quantiles import Laws, QuantileAsked, known_laws
 from qserver.answering.replica import Replica
@@ -40,19 +39,6 @@ MEN: Where = {"age": {"between": [20, 24]}, "sex": "Male"}
 @pytest.fixture
 def town(tmp_path: Path, store_url: str) -> Deployment:
     return Deployment.make(tmp_path, store_url, limit="100")
-
-
-@pytest.fixture
-def computed(monkeypatch: pytest.MonkeyPatch) -> list[Question | Workload]:
-    """What is answered from history, and not from what is kept."""
-    found = list[Question | Workload]()
-
-    def noted(replica: Replica, asked: Question | Workload) -> Any:
-        found.append(asked)
-        return to_answer(replica, asked)
-
-    monkeypatch.setattr(ask, "to_answer", noted)
-    return found
 
 
 def known(service: Service, where: Where, *, length: float = 80) -> Answer:

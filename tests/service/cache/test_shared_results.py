@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from qserver.answering.decide import to_answer
-from qserver.answering.replica import Replica
 from qserver.answering.smooth_numbers import KnownParts, SmoothOf, known_parts
 from qserver.errors import StoreCorruptError
 from qserver.inference.engine import InferenceEngine
@@ -73,19 +71,6 @@ def averages(town: Deployment) -> tuple[SmoothOf, ...]:
         SmoothOf(one.cell.queries, one.cell.function, one.smooth, one.confidence, town.meta.law)
         for one in smooth_asked(statement).values()
     )
-
-
-@pytest.fixture
-def computed(monkeypatch: pytest.MonkeyPatch) -> list[Question | Workload]:
-    """What was asked of the history."""
-    found = list[Question | Workload]()
-
-    def counted(replica: Replica, asked: Question | Workload) -> Any:
-        found.append(asked)
-        return to_answer(replica, asked)
-
-    monkeypatch.setattr(ask, "to_answer", counted)
-    return found
 
 
 def drawn_by(service: Service, averages: Sequence[SmoothOf]) -> list[float | None]:
