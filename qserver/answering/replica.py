@@ -219,7 +219,7 @@ class Replica:
             part = state.part("ledger")
             self.ledger = CellLedger.from_state(part, sizes=sizes, neighbours=neighbours)
             self.engine.in_play.restore(state.part("rows"), sizes)
-            self.rule.restore(state.part("rule"), self.ledger)
+            self.rule.restore(state.part("rule"))
             if self.claims:
                 self._claims = self._of_claims(state.part("claims"))
             self.n_charges, self.n_resumed = state.head["n_charges"], saved.cursor.n_entries

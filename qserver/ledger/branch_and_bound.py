@@ -27,7 +27,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -76,16 +76,17 @@ def greatest(
     if not levels or everywhere <= enough:
         return max(everywhere, enough)
     bounds, cells = np.full(1, everywhere, dtype=np.int64), np.zeros((1, 0), dtype=np.int32)
-    found, n_done = _dive(levels, bounds, cells, enough), 0
+    found, n_done, n_looks = _dive(levels, bounds, cells, enough), 0, 0
     left, n_most = _Branches(), max(1, LIMITS.proof_entries // max(x.size for x in levels))
     left.push(bounds, cells)
     while left.top > found and found <= most:
-        if n_done >= LIMITS.proof_nodes:
+        if n_looks >= LIMITS.proof_looks:
             return left.top
         # Half as many as were done: few are looked at in vain, and quickly.
         bounds, cells = left.pop(min(1 + n_done // 2, n_most))
         n_done += len(bounds)
         level = levels[cells.shape[1]]
+        n_looks += len(bounds) * level.n_looks
         bounds, cells = level.branches(bounds, cells, found)
         if level is levels[-1]:
             found = max(found, int(bounds.max(initial=found)))
@@ -97,7 +98,7 @@ def greatest(
 def _dive(levels: Sequence[_AxisStep], bounds: Values, cells: Classes, enough: int) -> int:
     """The value of some cell with large bounds, if above `enough`; else `enough`."""
     for level in levels:
-        n = LIMITS.proof_nodes >> 9
+        n = LIMITS.proof_beam
         bounds, cells = level.branches(bounds[:n], cells[:n], enough)
     return int(bounds.max(initial=enough))
 
@@ -190,6 +191,11 @@ class _AxisStep:
         """Number of its classes."""
         return self.classes[self.axis].n
 
+    @property
+    def n_looks(self) -> int:
+        """Entries that the branches from one cell look at."""
+        return self.size * len(self.groups)
+
     @cached_property
     def slacks(self) -> list[_Slack]:
         """The slack of each group; computed when a branch first gets here."""
@@ -252,7 +258,7 @@ def _levels(
     place = {axis: i for i, axis in enumerate(order)}
     buckets: list[list[SumTable]] = [[] for _ in order]
     everywhere, levels = 0, list[_AxisStep]()
-    waiting = list(tables)
+    waiting, tries = list(tables), iter(range(LIMITS.proof_joins))
     for i in range(len(order), -1, -1):
         for table in waiting:
             if table.layout.axes:
@@ -260,7 +266,7 @@ def _levels(
             else:
                 everywhere += int(table.values)
         if i:
-            groups = _groups(buckets[i - 1])
+            groups = _groups(buckets[i - 1], tries)
             waiting = [group.maximum_over([order[i - 1]]) for group in groups]
             pairs = list(zip(groups, waiting, strict=True))
             levels.append(_AxisStep(pairs, place, classes, order[i - 1]))
@@ -280,12 +286,17 @@ def _slack(
     return _Slack(places, tuple(seen), np.ascontiguousarray(values), last)
 
 
-def _groups(tables: Sequence[SumTable]) -> list[SumTable]:
-    """Sums of groups by first fit, the largest table first."""
+def _groups(tables: Sequence[SumTable], tries: Iterator[int]) -> list[SumTable]:
+    """Sums of groups by first fit, the largest table first, as long as tries are left."""
     found: list[list[SumTable]] = []
     layouts: list[TableLayout] = []
     for table in sorted(tables, key=lambda t: -t.values.size):
         for k, layout in enumerate(layouts):
+            if (
+                _least_entries(layout, table.layout) > LIMITS.proof_group
+                or next(tries, None) is None
+            ):
+                continue
             joined = _joined(layout, table.layout, LIMITS.proof_group)
             if joined is not None:
                 layouts[k] = joined

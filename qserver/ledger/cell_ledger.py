@@ -147,7 +147,6 @@ class CellLedger:
         null_cell: under replace-one, whether a record may lie outside the domain.
         by_period: how the k records may be spread over periods; None if all may be alike.
         law: of the noise that is paid for.
-        settle_steps: as for `Maximum`.
 
     Raises:
         DomainError: a value is out of range.
@@ -162,7 +161,6 @@ class CellLedger:
         null_cell: bool = True,
         by_period: ByPeriod | None = None,
         law: NoiseLaw = LAPLACE,
-        settle_steps: int = LIMITS.settle_steps,
     ) -> None:
         self.sizes = tuple(sizes)
         self.neighbours = Neighbours(relation, records_per_person, null_cell, by_period, law)
@@ -172,11 +170,9 @@ class CellLedger:
         self._spent_nano = 0
         self._most_units = 0
         self._n_payments = 0
-        n, pairs = len(self.sizes), _pairs_of(self.neighbours)
-        self._cells = Maximum(
-            lambda row: cell_shapes(row, law), n_attributes=n, settle_steps=settle_steps
-        )
-        self._pairs = Maximum(pairs, n_attributes=n, settle_steps=settle_steps)
+        n, pairs = len(self.sizes), pairs_of(self.neighbours)
+        self._cells = Maximum(lambda row: cell_shapes(row, law), n_attributes=n)
+        self._pairs = Maximum(pairs, n_attributes=n)
 
     def state(self) -> State:
         """The input of `from_state`; public, as charges are."""
@@ -196,28 +192,21 @@ class CellLedger:
         *,
         sizes: Sequence[int],
         neighbours: Neighbours,
-        settle_steps: int = LIMITS.settle_steps,
     ) -> CellLedger:
         """The ledger from a state; later charges give the same figures."""
-        found, head = cls.like(sizes, neighbours, settle_steps=settle_steps), state.head
+        found, head = cls.like(sizes, neighbours), state.head
         found._spent_nano, found._most_units = head["spent_nano"], head["most_units"]
         found._n_payments, found._flat = (
             head["n_payments"],
             Flat(**head["flat"] | {"partly": tuple(head["flat"].get("partly", ()))}),
         )
-        of = partial(Maximum.from_state, sizes=sizes, settle_steps=settle_steps)
+        of = partial(Maximum.from_state, sizes=sizes)
         found._cells = of(state.part("cells"), lambda row: cell_shapes(row, neighbours.law))
-        found._pairs = of(state.part("pairs"), _pairs_of(neighbours))
+        found._pairs = of(state.part("pairs"), pairs_of(neighbours))
         return found
 
     @classmethod
-    def like(
-        cls,
-        sizes: Sequence[int],
-        neighbours: Neighbours,
-        *,
-        settle_steps: int = LIMITS.settle_steps,
-    ) -> CellLedger:
+    def like(cls, sizes: Sequence[int], neighbours: Neighbours) -> CellLedger:
         """An empty ledger of these neighbours."""
         return cls(
             sizes,
@@ -226,7 +215,6 @@ class CellLedger:
             null_cell=neighbours.null_cell,
             by_period=neighbours.by_period,
             law=neighbours.law,
-            settle_steps=settle_steps,
         )
 
     def copy(self) -> CellLedger:
@@ -276,35 +264,20 @@ class CellLedger:
         self._take_in()
         return self._cells.n_shifted + self._pairs.n_shifted
 
-    def spent_after(self, charges: Sequence[AnyCharge], *, before: int | None = None) -> int:
+    def spent_after(self, charges: Sequence[AnyCharge]) -> int:
         """`spent_nano` with these charges added. Changes nothing.
 
         It is the lesser of the new bound and of the present spending plus all prices, but never
         less than the present spending. `settled_after` may be less.
-
-        Args:
-            before: takes the place of the present spending.
         """
         self._take_in()
-        spent = self._spent_nano if before is None else before
+        spent = self._spent_nano
         most = spent + sum(map(self.neighbours.price_nano, charges))
         due = self._dues(charges)
         if self._most_units + due.most_units >= LIMITS.most_units:
             return most
         bound = self._bound_with(due.cells, due.rows, self._flat + due.flat)
         return max(spent, min(most, bound))
-
-    @property
-    def least_nano(self) -> int:
-        """The least bound of the greatest loss that a search finds; at most `spent_nano`."""
-        self._take_in()
-        spent = self._spent_nano
-        if self._is_past_sums:
-            return spent
-        if (sums := self._by_period) is not None:
-            return min(spent, sums.bound_nano(self._flat))
-        found = self._searched_nano(Dues((), (), Flat()), self._flat, {}, enough_nano=0)
-        return spent if found is None else min(spent, found)
 
     def settled_after(
         self, charges: Sequence[AnyCharge], *, allowed_nano: int | None = None
@@ -570,7 +543,7 @@ class CellLedger:
         return allowed
 
 
-def _pairs_of(neighbours: Neighbours) -> Tabulate:
+def pairs_of(neighbours: Neighbours) -> Tabulate:
     """The payments of pairs of cells that a record may move between."""
     by = neighbours.by_period
     if by is None or not by.same_period:

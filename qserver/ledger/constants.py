@@ -78,19 +78,22 @@ class LedgerLimits:
     settle_steps: int = 48
     """Shifts between tables after one row was added. Not measured."""
 
-    rough_steps: int = 4
-    """The same in a ledger that nobody is charged by: what own rows alone would have cost. With 48
-    it took most of a first plan after 1,000 paid questions, 10 s of 12. With 4 its figure is up to
-    14 percent larger on three streams of 300; of 16 streams one cost 6 percent less by that."""
-
     settle_rounds: int = 20
-    """Rounds of shifts over all tables once they are first needed, but no more than steps after a
-    row. Not measured."""
+    """Rounds of shifts over all tables once they are first needed. Not measured."""
 
     # The search for the greatest loss.
-    proof_nodes: int = 1 << 14
-    """Branches after which the search gives up, some 20 to 50 ms. Of 121 searches over up to 220
-    charges on 14 to 30 attributes 10 passed it, 19 half of it, and 8 twice as many."""
+    proof_looks: int = 1 << 21
+    """Entries that branches look at before the search gives up, some 20 to 50 ms. Of 14 ledgers of
+    60 to 2,400 charges on 12 to 30 attributes eight pass it. With eight times as many four of these
+    cost .5 to 1.3 percent less and four up to 8, and a search takes up to .6 s."""
+
+    proof_beam: int = 32
+    """Branches of each axis that the first cell is found by. Not measured."""
+
+    proof_joins: int = 1 << 12
+    """Times that tables are tried together before a search. On 1,000 random halves of 50 values on
+    20 attributes the tries took 2.6 s of each plan; with this limit .2 s, and the bound is .4
+    percent larger. The other 13 ledgers need fewer."""
 
     proof_group: int = 1 << 12
     """Most entries of tables that are joined to bound branches. With 2^8 a search took up to three
@@ -99,6 +102,29 @@ class LedgerLimits:
     proof_entries: int = 1 << 23
     """Most entries in all, apart from those that the ledger holds already: 64 MiB. Not
     measured."""
+
+    # The local search for the greatest loss. Measured with eight times as many looks, four times as
+    # many cells and more on 102 sums of 2 to 500 rows, on 2 to 30 attributes: .4 percent more are
+    # found in the mean, at most 4.5 over pairs of cells and 2.4 elsewhere.
+    most_looks: int = 1 << 16
+    """Entries that a round of steps may look at, which sets the number of cells that a search
+    begins at."""
+
+    fewer_looks: int = 1 << 14
+    """The same where a sum that was searched has one more table."""
+
+    most_cells: int = 256
+    """Most cells that a search begins at. Of 60 sums of few rows on 14 attributes 14 lack up to 5.6
+    percent with 32, none with 256."""
+
+    least_cells: int = 4
+    """Fewest of them. With 1,800 rows 8 find what 512 do."""
+
+    kept_cells: int = 4
+    """Cells found that a search with one more table begins at. Not measured alone."""
+
+    most_seen: int = 1 << 22
+    """Entries that are looked at together: 32 MiB, and as much for their places. Not measured."""
 
     # People of several datasets.
     population_nodes: int = 5_000

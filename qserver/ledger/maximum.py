@@ -176,19 +176,11 @@ class Maximum:
         tabulate: the loss of a row per unit of alpha, over cells or over pairs of cells.
         n_attributes: attributes of the domain; over pairs, axes a and a + n_attributes are both
             attribute a.
-        settle_steps: shifts between tables after one row was added; with fewer a bound is looser.
     """
 
-    def __init__(
-        self,
-        tabulate: Tabulate,
-        *,
-        n_attributes: int,
-        settle_steps: int = LIMITS.settle_steps,
-    ) -> None:
+    def __init__(self, tabulate: Tabulate, *, n_attributes: int) -> None:
         self._tabulate = tabulate
         self._n_attributes = n_attributes
-        self._settle_steps = settle_steps
         self._units = RowUnits()
         self._exact_losses = True
         self._dense: SumTable | None = zero_table()
@@ -200,9 +192,7 @@ class Maximum:
 
     def copy(self) -> Maximum:
         """A copy that changes by itself."""
-        twin = Maximum(
-            self._tabulate, n_attributes=self._n_attributes, settle_steps=self._settle_steps
-        )
+        twin = Maximum(self._tabulate, n_attributes=self._n_attributes)
         twin._units, twin._exact_losses = self._units.copy(), self._exact_losses
         twin._dense = self._dense and self._dense.copy()
         twin._sum, twin._narrow = self._sum.copy(), self._narrow
@@ -221,11 +211,9 @@ class Maximum:
         return State.of_parts(parts, head)
 
     @classmethod
-    def from_state(
-        cls, state: State, tabulate: Tabulate, *, sizes: Sequence[int], settle_steps: int
-    ) -> Maximum:
+    def from_state(cls, state: State, tabulate: Tabulate, *, sizes: Sequence[int]) -> Maximum:
         """The maximum from a state; later additions give the same figures."""
-        found, head = cls(tabulate, n_attributes=len(sizes), settle_steps=settle_steps), state.head
+        found, head = cls(tabulate, n_attributes=len(sizes)), state.head
         found._units = RowUnits.from_state(state.part("units"), sizes)
         found._dense = next(iter(tables_of_state(state.part("dense"))), None)
         found._sum = ShiftedSum.from_state(state.part("sum"), n_attributes=len(sizes))
@@ -508,7 +496,7 @@ class Maximum:
             if self._narrow:
                 self._top = eliminate(tables, max_entries=LIMITS.most_eliminated).top
                 return
-            self._sum.settle_all(rounds=min(LIMITS.settle_rounds, self._settle_steps))
+            self._sum.settle_all(rounds=LIMITS.settle_rounds)
         else:
             self._settle(sum(not loss.is_refund for loss in losses))
         self._top = self._sum.top
@@ -518,7 +506,7 @@ class Maximum:
         if n_losses > 1:
             self._sum.settle_all(rounds=1)
         elif n_losses == 1:
-            self._sum.settle(n_steps=self._settle_steps)
+            self._sum.settle(n_steps=LIMITS.settle_steps)
 
 
 def _seen_with(table: SumTable, layout: TableLayout, losses: Iterable[LossTable]) -> Values:

@@ -39,7 +39,7 @@ from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.blue import NEW
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.tables.blocks.pattern import as_box, sets_of
-from qserver.planning.blocks.rent import Course, Precision
+from qserver.planning.blocks.own_rows import Precision
 from qserver.planning.blocks.scopes import Scopes
 from qserver.planning.constants import PLANNER
 from qserver.planning.fresh_row import alpha_nano_up
@@ -68,7 +68,7 @@ class BalancedDemand:
             self._follow(course.paid)
             total, price = self._best()
             most_nano = price * NANO * holdings.most_cost_of(frozenset())
-            self._total = total if _is_less(most_nano, course, holdings) else None
+            self._total = total if most_nano < course.rent_nano(holdings) else None
             self._n_read = len(course.paid)
         return self._total
 
@@ -94,12 +94,6 @@ def is_apt(holdings: Holdings) -> bool:
     relation = holdings.ledger.neighbours.relation
     is_additive = holdings.engine.law.is_additive
     return is_additive and relation == "add-remove" and holdings.period_axis is None
-
-
-def _is_less(price_nano: float, course: Course, holdings: Holdings) -> bool:
-    """Whether this is less than the price of own rows alone; a quick bound may say no."""
-    quick = course.rent_nano(holdings, octave=course.octaves[0])
-    return price_nano < quick and price_nano < course.rent_nano(holdings)
 
 
 def _best(variances: FloatArray) -> tuple[float, float]:

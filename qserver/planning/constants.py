@@ -204,15 +204,16 @@ class PlannerConstants:
     """Relative room for rounding where half-widths and requirements are compared."""
 
     # Work: about as many microseconds on a quiet machine, counted in place of time.
-    question_work: float = 85_000.0
+    question_work: float = 95_000.0
     """Work after which a plan for one question begins no further search. A base of the state counts
-    for each question that looks at it, whoever fitted it. On fresh seeds 21 streams of 80 questions
-    spend .1 percent more than with 200 ms and fits that ended with it, single ones .99 to 1.06
-    times as much. With 75,000 the dashboard of `weeks` spends 11 percent more."""
+    for each question that looks at it, whoever fitted it. It was 85,000 before `search_work` was
+    counted in full: on fresh seeds 21 streams of 80 questions then spent .1 percent more than with
+    200 ms and fits that ended with it, single ones .99 to 1.06 times as much. With 85,000 now the
+    dashboard of `weeks` spends 11 percent more."""
 
     fit_work: float = 25_000.0
     """What one fit may take. It may begin until `question_work` is done, so a plan's search ends
-    after 110 ms; prices of what it found come on top. The demand of earlier data has as much for
+    after 120 ms; prices of what it found come on top. The demand of earlier data has as much for
     itself. With 15,000 bases for a year of weeks end unfinished: the dashboard of `weeks` spends
     57 percent more."""
 
@@ -223,6 +224,14 @@ class PlannerConstants:
     """One evaluation of a query on blocks by the exact tail, of the ledger, or of a query's
     components; a plan by rows alone counts as two. Measured with the two below on 12 streams, 60
     questions each."""
+
+    search_work: float = 2_400.0
+    """One search for the price of own rows alone. With `look_work` 1.3 to 8 ms were measured on 100
+    sums of up to 500 rows on 2 to 30 attributes."""
+
+    look_work: float = 0.2
+    """The same per entry that a round of its steps looks at. What it begins from takes 5 to 20 ms
+    more, once after each purchase."""
 
     row_of_history_work: float = 40.0
     """The same per row of history that gives the question, as each of them may be raised. Measured

@@ -19,12 +19,13 @@ from statistics import median
 
 import numpy as np
 
-from qserver.planning.blocks.rent import Own, OwnRowsAlone
+from qserver.ledger.cell_ledger import CellLedger
+from qserver.planning.blocks.own_rows import Own
 from qserver.query.linear_query import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import DEFAULT_PHI
 from qserver.query.weights import interval
-from qserver.records.charge import NANO, Relation
+from qserver.records.charge import NANO, Charge, Relation
 from tests.benchmarks.synthetic_noise import question_of
 
 from .best_blocks import hindsight_price
@@ -160,16 +161,23 @@ def row_of(stream: Stream, pieces: Sequence[Piece]) -> dict[str, Value]:
 def alone_at(
     stream: Stream, asked: Sequence[Asked], numbers: Collection[int] = _CHECKPOINTS
 ) -> dict[int, float]:
-    """Epsilon that own rows alone cost after these numbers of questions."""
+    """Epsilon that own rows alone would be charged after these numbers of questions."""
     empty = snapshot_for(stream.sizes, relation=stream.relation, phi=DEFAULT_PHI)
-    alone, found = OwnRowsAlone.beside(empty.ledger), dict[int, float]()
+    neighbours, charged = empty.ledger.neighbours, dict[str, int]()
+    alone, found = CellLedger.like(stream.sizes, neighbours), dict[int, float]()
     for n, question in enumerate(asked, start=1):
         query, confidence = question.query, question.requirement.confidence
         half_width = question_of(query, question.requirement).row_half_width
-        own = Own(query, half_width, confidence)
+        alpha_nano = Own(query, half_width, confidence).alpha_nano(neighbours.law)
+        rise = alpha_nano - charged.get(query.key, 0)
+        if rise > 0:
+            charge = Charge(query.row, rise, "alone")
+            after = alone.settled_after([charge])
+            alone.append(charge)
+            alone.cap(after)
+            charged[query.key] = alpha_nano
         if n in numbers:
-            found[n] = alone.settled_with_row(own) / NANO
-        alone.add(own)
+            found[n] = alone.spent_nano / NANO
     return found
 
 

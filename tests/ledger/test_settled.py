@@ -53,10 +53,10 @@ def charged(ledger: CellLedger, job: list[AnyCharge]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("most_nodes", [0, 3, LIMITS.proof_nodes])
+@pytest.mark.parametrize("most_looks", [0, 30, LIMITS.proof_looks])
 @pytest.mark.parametrize("way", SEARCHED)
 def test_nobody_ever_loses_more_than_what_jobs_are_charged(
-    way: str, most_nodes: int, monkeypatch: pytest.MonkeyPatch
+    way: str, most_looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Job by job: rows, tables, refunds, both relations; the search ends, or gives up at once."""
     n_searched = n_less = 0
@@ -65,7 +65,7 @@ def test_nobody_ever_loses_more_than_what_jobs_are_charged(
         with limits(**SEARCHED[way]):
             ledger, quick, paid = ledger_of(setting), ledger_of(setting), list[AnyCharge]()
             with monkeypatch.context() as patch:
-                few = replace(LIMITS, most_table=1 << 8, proof_group=4, proof_nodes=most_nodes)
+                few = replace(LIMITS, most_table=1 << 8, proof_group=4, proof_looks=most_looks)
                 patch.setattr(branch_and_bound, "LIMITS", few)
                 for job in jobs_of(charges, random.Random(seed)):
                     before, most = ledger.spent_nano, ledger.spent_after(job)
@@ -76,11 +76,11 @@ def test_nobody_ever_loses_more_than_what_jobs_are_charged(
                     assert before <= after <= most
                     assert after >= truth
                     n_searched += 1
-                    if setting.relation == "add-remove" and most_nodes > 3:
+                    if setting.relation == "add-remove" and most_looks > 30:
                         assert after <= truth + ROUNDING
             n_less += ledger.spent_nano < quick.spent_nano
     assert n_searched > 100
-    if way == "shifted" and most_nodes > 3:
+    if way == "shifted" and most_looks > 30:
         assert n_less > 0
 
 
@@ -106,22 +106,3 @@ def test_a_ledger_that_was_kept_and_one_that_read_all_at_once_charge_the_same(
         assert kept.settled_after(last) == price
         if relation == "add-remove":
             assert anew.settled_after(last) == price
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("seed", range(4))
-def test_the_least_bound_is_no_less_than_any_loss_and_no_history_of_looks(
-    way: str, seed: int
-) -> None:
-    setting, charges, _ = random_dues(seed, 10)
-    with limits(**WAYS[way]):
-        looked, other, paid = ledger_of(setting), ledger_of(setting), list[AnyCharge]()
-        for charge in charges:
-            for ledger in (looked, other):
-                ledger.append(charge)
-            paid.append(charge)
-            truth = ceil(greatest_loss(paid, setting))
-            assert truth <= looked.least_nano <= looked.spent_nano == other.spent_nano
-            if setting.relation == "add-remove":
-                assert looked.least_nano <= truth + ROUNDING
-        assert looked.least_nano == other.least_nano

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ from scipy.stats import chi2
 
 from qserver.inference.engine import RowEstimate
 from qserver.planning.balanced_row import BalancedDemand
-from qserver.planning.blocks.rent import Own, OwnRowsAlone
+from qserver.planning.blocks.own_rows import Own, OwnRows
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.planner import plan_answer
 from qserver.query.linear_query import linear_query, total_query
@@ -60,14 +60,14 @@ class Played:
     """A stream of predicates that weigh on many cells."""
 
     snapshot: Snapshot
-    alone: OwnRowsAlone
+    alone: OwnRows = field(default_factory=OwnRows)
 
     @classmethod
     def of(cls, seed: int, *, n: int = 30, most: int = 3, **facts: Any) -> Played:
         rng = random.Random(seed)
         # Tables are never bought: what rows cost is to be seen.
         snapshot = Snapshot(SIZES, **{"rule": RentOrBuy(1e6), "law": GAUSSIAN, **facts})
-        found = cls(snapshot, OwnRowsAlone.beside(snapshot.ledger))
+        found = cls(snapshot)
         for _ in range(n):
             found.ask(some(rng, most), 40.0 * 2.0 ** rng.choice((0, 0, 1, -1)))
         return found
@@ -76,7 +76,8 @@ class Played:
         """The estimate that the question's plan leads to; the truth is 0."""
         requirement = Requirement(length, 0.95)
         question = question_of(query, requirement)
-        self.alone.add(Own(question.row, question.roomy_half_width, 0.95))
+        own = Own(question.row, question.roomy_half_width, 0.95)
+        self.alone.add(own, self.snapshot.ledger.neighbours)
         plan = self.snapshot.ask(query, requirement)
         found = self.snapshot.engine.estimate_with(
             query,
@@ -90,6 +91,11 @@ class Played:
         return found
 
     @property
+    def alone_nano(self) -> int:
+        """What own rows alone would have cost."""
+        return self.alone.price_nano(self.snapshot.ledger.neighbours)
+
+    @property
     def rows(self) -> list[Any]:
         return [m.row for m in self.snapshot.live]
 
@@ -98,7 +104,7 @@ class Played:
 @pytest.mark.parametrize("seed", range(4))
 def test_questions_on_many_cells_cost_less_than_their_own_rows(seed: int) -> None:
     found = Played.of(seed)
-    spent, alone = found.snapshot.ledger.spent_nano, found.alone.settled_with_row(None)
+    spent, alone = found.snapshot.ledger.spent_nano, found.alone_nano
     assert spent < alone
     assert sum(map(is_balanced, found.rows)) >= 10
     assert any(primitive(row).key == TOTAL for row in found.rows)
@@ -137,7 +143,7 @@ def test_cells_that_never_meet_are_measured_by_their_own_rows() -> None:
             axes = {0: indicator(SIZES[0], [first]), 1: indicator(SIZES[1], [second])}
             found.ask(primitive(linear_query(SIZES, [(1, axes)])), 40.0)
     assert not any(map(is_balanced, found.rows))
-    assert found.snapshot.ledger.spent_nano == found.alone.settled_with_row(None)
+    assert found.snapshot.ledger.spent_nano == found.alone_nano
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -198,7 +204,7 @@ def test_at_most_three_times_own_rows_are_spent(seed: int) -> None:
         for second in range(SIZES[1]):
             axes = {0: indicator(SIZES[0], [first]), 1: indicator(SIZES[1], [second])}
             found.ask(primitive(linear_query(SIZES, [(1, axes)])), 20.0)
-            spent, alone = found.snapshot.ledger.spent_nano, found.alone.settled_with_row(None)
+            spent, alone = found.snapshot.ledger.spent_nano, found.alone_nano
             assert spent <= 3 * alone
 
 

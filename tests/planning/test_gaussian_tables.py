@@ -15,7 +15,7 @@ from qserver.inference.tables.pieces import lattice_of
 from qserver.planning.blocks.base import BaseProblem, Target, best_base
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.earlier_questions import EarlierDemand
-from qserver.planning.blocks.rent import Own, OwnRowsAlone
+from qserver.planning.blocks.own_rows import Own, OwnRows
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.star import fit_star
 from qserver.planning.blocks.wants import Wants
@@ -121,10 +121,10 @@ def test_tables_are_bought_and_the_first_base_costs_at_most_twice_the_better(
     seed: int, sizes: tuple[int, ...]
 ) -> None:
     snapshot, asked = played(seed, sizes, 60)
-    alone, first = OwnRowsAlone.beside(snapshot.ledger), None
+    alone, first, neighbours = OwnRows(), None, snapshot.ledger.neighbours
     for n, one in enumerate(asked, start=1):
         half_width = question_of(one.query, one.requirement).row_half_width
-        alone.add(Own(one.query, half_width, one.requirement.confidence))
+        alone.add(Own(one.query, half_width, one.requirement.confidence), neighbours)
         plan = snapshot.ask(one.query, one.requirement)
         assert all(row.refines is None and row.cell is None for row in plan.rows)
         assert all(isinstance(t, PlannedTable) and t.refines is None for t in plan.tables)
@@ -135,11 +135,9 @@ def test_tables_are_bought_and_the_first_base_costs_at_most_twice_the_better(
             first = n
             spent = snapshot.ledger.spent_nano / NANO
             # Own rows alone, in full, and the best tables for just these questions.
-            rows = alone.with_row(None) / NANO
+            rows = alone.price_nano(neighbours) / NANO
             base = best_tables(sizes, asked[:n])
-            own = OwnRowsAlone.beside(snapshot.ledger)
-            own.add(Own(one.query, half_width, 0.95))
-            last = own.with_row(None) / NANO
+            last = OwnRows().price_nano(neighbours, Own(one.query, half_width, 0.95)) / NANO
             assert spent <= PLANNER.convex_ratio * min(rows, base) + last
     assert first is not None
     tables = [m for m in snapshot.live if isinstance(m, GaussianTable)]

@@ -7,17 +7,18 @@ import random
 import numpy as np
 import pytest
 
-from qserver.planning.blocks.rent import Course, Own, OwnRowsAlone
+from qserver.planning.blocks.own_rows import Own
+from qserver.planning.blocks.rent import Course
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
-from qserver.records.charge import NANO, Relation
+from qserver.records.charge import NANO
 from qserver.records.paid_question import FittedBase, PaidQuestion
 from tests.benchmarks.many_attributes import Cache, played_by
 from tests.benchmarks.many_streams import MANY_STREAMS, ManyStream
-from tests.benchmarks.play import play, snapshot_for
+from tests.benchmarks.play import play
 from tests.benchmarks.streams import Asked
 from tests.benchmarks.synthetic_noise import Snapshot
 from tests.sweeps import share
@@ -185,27 +186,3 @@ def _box_of(generator: random.Random, n_axes: int, axes: range) -> LinearQuery:
     chosen = sorted(generator.sample(axes, n_axes))
     ends = {a: sorted(generator.sample(range(WIDE[a] + 1), 2)) for a in chosen}
     return linear_query(WIDE, [(1, {a: interval(WIDE[a], *ends[a]) for a in chosen})])
-
-
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("n_narrow", [60, 20, 0])
-def test_rows_cost_the_same_in_whatever_batches_they_are_taken_in(
-    relation: Relation, n_narrow: int
-) -> None:
-    """Also where there are too many classes for an exact sum, whose bounds depend on the order."""
-    generator, wide = random.Random(7), range(len(WIDE))
-    axes = [range(3) if i < n_narrow else wide for i in range(60)]
-    rows = [primitive(_box_of(generator, 2, some)) for some in axes]
-    owns = [Own(one, generator.uniform(20, 200), 0.95) for one in rows]
-    ledger = snapshot_for(WIDE, relation=relation, phi=0.2).ledger
-    late, often = OwnRowsAlone.beside(ledger), OwnRowsAlone.beside(ledger)
-    for n, own in enumerate(owns, start=1):
-        late.add(own)
-        often.add(own)
-        often.with_row(None)
-        if n == n_narrow:
-            assert late.with_row(None) == often.with_row(None)
-    assert often._ledger.exact == (n_narrow == len(rows))
-    for asked in (None, owns[0], Own(rows[1], 3.0, 0.9)):
-        assert late.with_row(asked) == often.with_row(asked)
-        assert late.settled_with_row(asked) == often.settled_with_row(asked)

@@ -39,7 +39,8 @@ from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import Demand
 from qserver.planning.blocks.levels import Learner
 from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, need_of
-from qserver.planning.blocks.rent import Precise, Precision, tightest
+from qserver.planning.blocks.own_rows import Precise, Precision
+from qserver.planning.blocks.rent import tightest
 from qserver.planning.blocks.star import Star, everything, fit_star, fitting, serves
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from qserver.planning.blocks.needed_part import Need, Raises
-from qserver.planning.blocks.rent import Own, OwnRowsAlone
+from qserver.planning.blocks.own_rows import Own, OwnRows
 from qserver.planning.blocks.scopes import At, Bases, Scopes
 from qserver.planning.blocks.star import Star, everything
 from qserver.planning.constants import PLANNER
@@ -67,7 +67,7 @@ class ReferenceQuestion:
     def is_settled(self) -> bool:
         """Whether the base has settled for the paid questions and this one."""
         bases, own, finest = self.bases, self._own, (self.octave, self.bases.depth)
-        if not bases.may_reach(self.need.want, finest):
+        if not bases.may_reach(self.need.want, finest) or bases.was_dear(self.octave, own):
             return False
         most = bases.most_nano(self.octave, own)
         if not bases.has_settled(self.octave, most) or not bases.reaches(self.need.want, finest):
@@ -160,9 +160,10 @@ class ReferenceQuestion:
         found.add(frozenset(self.need.query.row.scope))
         largest = [s for s in found if not any(s < other for other in found)]
         known = [self.scopes.within(scope, self._holdings) for scope in largest]
-        self.need.effort.add(PLANNER.evaluation_work * len(known))
         return max(
-            scope.course.rent_nano(self._holdings, None if scope.is_part else self._own)
+            scope.course.rent_nano(
+                self._holdings, None if scope.is_part else self._own, effort=self.need.effort
+            )
             for scope in known
         )
 
@@ -175,8 +176,7 @@ class ReferenceQuestion:
     def _alone_nano(self) -> int:
         """The price of own rows alone, with this question's row."""
         course = self.scopes.all(self._holdings).course
-        self.need.effort.add(PLANNER.evaluation_work)
-        return course.rent_nano(self._holdings, self._own)
+        return course.rent_nano(self._holdings, self._own, effort=self.need.effort)
 
     def _next_nano(self, blocks: Priced, at: At) -> float:
         """Room for the next question: its extra cost after these blocks, over own rows alone.
@@ -184,8 +184,8 @@ class ReferenceQuestion:
         That is one more row. If the whole base is bought, it may be less: the base's missing part
         plus its growth by this question.
         """
-        self.need.effort.add(PLANNER.evaluation_work)
-        own = OwnRowsAlone.beside(self._holdings.ledger).with_row(self._own)
+        neighbours, effort = self._holdings.ledger.neighbours, self.need.effort
+        own = OwnRows().price_nano(neighbours, self._own, effort=effort)
         if at[1] < self.bases.depth:
             return own
         star = self._star(at)

@@ -61,7 +61,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isinf
 
-from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.balanced_row import BalancedDemand, is_apt
 from qserver.planning.blocks.horizon import invested
 from qserver.planning.blocks.levels import Learner
@@ -115,9 +114,9 @@ class RentOrBuy:
         """State that `restore` reads; public, as paid questions are."""
         return self.scopes.state()
 
-    def restore(self, state: State, ledger: CellLedger) -> None:
+    def restore(self, state: State) -> None:
         """Restore the state of the questions so far, in place of a replay."""
-        self.scopes.restore(state, ledger)
+        self.scopes.restore(state)
 
     def take_in(self, paid: PaidQuestion) -> None:
         """Add a question that was paid for."""

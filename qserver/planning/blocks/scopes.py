@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, is_within, join_all
-from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.demand import Demand, demand_of_state, depth_of, state_of_demand
-from qserver.planning.blocks.rent import Course, Own, step_of
+from qserver.planning.blocks.own_rows import Own
+from qserver.planning.blocks.rent import Course, step_of
 from qserver.planning.blocks.star import (
     Star,
     candidates,
@@ -81,6 +81,18 @@ class Bases:
             return False
         return self._note(at).price * NANO <= most
 
+    def was_dear(self, octave: int, own: Own) -> bool:
+        """Whether the old base says no, whatever a search for the rent with one more row finds."""
+        old = self.demand.stars.get((octave, self.depth))
+        if old is None:
+            return False
+        rent = self.course.rent_nano(self.holdings, octave=octave)
+        half = (rent + own.price_nano(self.holdings.ledger.neighbours)) / 2
+        power = self.holdings.engine.law.power
+        fits = self.course.fits_by(octave, rent_nano=half, power=power)
+        most = max((fit.price_nano for fit in fits), default=0.0)
+        return old.price * NANO > max(most, self._bought_nano) + half
+
     def most_nano(self, octave: int, own: Own | None) -> float:
         """The price up to which a base has settled.
 
@@ -88,12 +100,10 @@ class Bases:
         are those of the class and of looser ones.
         """
         self.effort.add(PLANNER.evaluation_work)
-        half = self.course.rent_nano(self.holdings, own, octave=octave) / 2
-        power = self.holdings.engine.law.power
-        return (
-            max(self.course.price_nano(octave, rent_nano=half, power=power), self._bought_nano)
-            + half
-        )
+        rent = self.course.rent_nano(self.holdings, own, octave=octave, effort=self.effort)
+        half, power = rent / 2, self.holdings.engine.law.power
+        then = self.course.price_nano(octave, rent_nano=half, power=power)
+        return max(then, self._bought_nano) + half
 
     def _is_dearer(self, at: At, most_nano: float) -> bool:
         """Whether every base of this class certainly costs more."""
@@ -211,10 +221,9 @@ class Scope:
     attributes are not recorded, so earlier prices are unknown.
 
     Args:
-        axes: the attributes; None for all questions.
+        course: of the questions about these attributes, or of all.
     """
 
-    axes: frozenset[int] | None = None
     course: Course = field(default_factory=Course)
     demand: Demand = field(default_factory=Demand)
     n_read: int = 0
@@ -226,13 +235,13 @@ class Scope:
     @property
     def is_part(self) -> bool:
         """Whether there are other questions."""
-        return self.axes is not None
+        return self.course.scope is not None
 
     def follow(self, paid: Sequence[PaidQuestion], holdings: Holdings) -> None:
         """Add the new ones of all paid questions."""
         for question in paid[self.n_read :]:
-            if self.axes is None or self.axes.issuperset(question.row.scope):
-                self.course.take_in(question, holdings, has_bases=self.axes is None)
+            if self.course.has(question):
+                self.course.take_in(question, holdings)
         self.n_read = len(paid)
 
     def bases(self, holdings: Holdings, effort: Effort | None = None) -> Bases:
@@ -245,7 +254,7 @@ class Scope:
             self.lattice, self.n_wanted, self.demand = holdings.lattice, 0, Demand()
             self._state = None
         for question in self.course.paid[self.n_wanted :]:
-            self.demand.take_in(question, holdings, has_bases=self.axes is None)
+            self.demand.take_in(question, holdings, has_bases=not self.is_part)
         self.n_wanted = len(self.course.paid)
         state = self.n_wanted, dict(holdings.alphas)
         if state != self._state:
@@ -278,10 +287,10 @@ class Scopes:
 
     def within(self, axes: Iterable[int], holdings: Holdings) -> Scope:
         """Questions about these attributes, or some of them."""
-        key = frozenset(axes)
+        key, whole = frozenset(axes), self.all(holdings)
         if self._asked <= key:
-            return self.all(holdings)
-        part = self._parts.pop(key, None) or Scope(key)
+            return whole
+        part = self._parts.pop(key, None) or Scope(Course(whole.course.rows, key))
         part.follow(self.paid, holdings)
         self._parts[key] = part
         if len(self._parts) > PLANNER.kept:
@@ -296,9 +305,9 @@ class Scopes:
             parts["demand"] = state_of_demand(known.demand, known.lattice)
         return State.of_parts(parts, head)
 
-    def restore(self, state: State, ledger: CellLedger) -> None:
+    def restore(self, state: State) -> None:
         """Restore the state of the questions so far, in place of a replay."""
-        course = Course.from_state(state.part("course"), self.paid, ledger)
+        course = Course.from_state(state.part("course"), self.paid)
         self._all = Scope(course=course, n_read=len(course.paid))
         self._saved = state if "demand" in state.head else None
 
