@@ -231,26 +231,44 @@ class SearchedSum:
 
     def _searched(self) -> Found:
         n_cells, (*looser, last) = self._n_cells(LIMITS.most_looks), self.ranks
-        found = self._climbed(self._spread(n_cells), (last,))
+        found = self._climbed(self._starts(last, n_cells), (last,))
         best = self._greatest(found, n_each=1).cells
         tables = [table for block in self.blocks for table in block.tables]
         largest = sorted(tables, key=lambda t: -t.top)[:n_cells]
         moved = [self._moved(best, table) for table in largest]
         found = found.joined_with(self._climbed(np.concatenate(moved), (last,)))
-        found = self._greatest(found, n_each=LIMITS.kept_cells)
+        found = self._greatest(found, n_each=self._n_kept)
         if not looser:
             return found
         # The greatest cells of all tables are seldom far from those of fewer.
-        starts = np.concatenate([found.cells, self._spread(self._n_cells(LIMITS.fewer_looks))])
+        starts = np.concatenate([found.cells, *self._fewer_spread()])
         both = found.joined_with(self._climbed(starts, looser))
-        return self._greatest(both, n_each=LIMITS.kept_cells)
+        return self._greatest(both, n_each=self._n_kept)
 
     def _searched_after(self, before: SearchedSum) -> Found:
         known = self._read(before)
         first = np.unique(self._class_of(known), return_index=True)[1]
         moved = [self._moved(known[first], table) for table in self.blocks[-1].tables]
-        spread = self._spread(self._n_cells(LIMITS.fewer_looks))
-        return self._climbed(np.concatenate([known, *moved, spread]), self.ranks)
+        return self._climbed(np.concatenate([known, *moved, *self._fewer_spread()]), self.ranks)
+
+    def _starts(self, rank: int, n_cells: int) -> Cells:
+        """Cells spread evenly; for many classes the greatest cells of all, in each class."""
+        if self.along is None:
+            return self._spread(n_cells)
+        of_all = replace(self, ranks=(rank,), along=None)._found.cells
+        cells = np.tile(of_all, (self._n_classes, 1))
+        cells[:, self._place[self.along]] = np.arange(self._n_classes).repeat(len(of_all))
+        return cells
+
+    def _fewer_spread(self) -> list[Cells]:
+        """A few more cells, unless each of many classes has some."""
+        if self.along is not None:
+            return []
+        return [self._spread(self._n_cells(LIMITS.fewer_looks))]
+
+    @property
+    def _n_kept(self) -> int:
+        return LIMITS.kept_cells if self.along is None else 1
 
     @cached_property
     def _classes(self) -> dict[int, Partition]:
@@ -277,14 +295,11 @@ class SearchedSum:
         n_looks = self._n_classes * sum(block.n_looks for block in self.blocks)
         return max(LIMITS.least_cells, min(LIMITS.most_cells, most_looks // (n_looks + 1)))
 
-    def _spread(self, n_each: int) -> Cells:
-        """Cells of each class, spread evenly: multiples of square roots less their whole parts."""
+    def _spread(self, n: int) -> Cells:
+        """Cells spread evenly: multiples of square roots less their whole parts."""
         sizes = np.array([classes.n for classes in self._classes.values()])
-        parts = np.arange(n_each)[:, None] * np.sqrt(_primes(len(sizes))) % 1.0
-        cells = np.tile((parts * sizes).astype(np.intp), (self._n_classes, 1))
-        if self.along is not None:
-            cells[:, self._place[self.along]] = np.arange(self._n_classes).repeat(n_each)
-        return cells
+        parts = np.arange(n)[:, None] * np.sqrt(_primes(len(sizes))) % 1.0
+        return np.asarray((parts * sizes).astype(np.intp))
 
     def _read(self, other: SearchedSum) -> Cells:
         """The cells found by another sum; at the first class of an axis that it leaves out."""
@@ -333,6 +348,7 @@ class SearchedSum:
 
         Some at a time, for lack of memory.
         """
+        starts = np.unique(starts, axis=0)
         cells = np.tile(starts, (len(up_to), 1))
         ranks = np.array(up_to, dtype=np.intp).repeat(len(starts))
         axes = [axis for block in self.blocks for axis in block.axes.values()]
