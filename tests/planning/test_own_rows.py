@@ -101,7 +101,7 @@ def test_a_price_depends_on_the_rows_and_not_on_when_it_was_asked_for(
     neighbours: Neighbours,
 ) -> None:
     """Also on many attributes, where tables are full, and from a saved state."""
-    owns = owns_of(3, 60, WIDE)
+    owns = owns_of(3, 36, WIDE)
     late, often, resumed = OwnRows(), OwnRows(), OwnRows()
     for own in owns:
         late.add(own, neighbours)

@@ -27,6 +27,8 @@ from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment
 from tests.growing import Growing, week
 
+pytestmark = pytest.mark.slow
+
 Where = Mapping[str, Any]
 OF = "FROM people WHERE sex = 'Female' AND age < 25"
 AVERAGES = f"SELECT AVG(age), STDDEV(age) {OF} WITHIN 2 ASSUMING AT LEAST 50"
@@ -103,7 +105,6 @@ def test_another_process_finds_what_one_drew_as_it_found_it(
     assert drawn == []
 
 
-@pytest.mark.slow
 def test_what_is_bought_elsewhere_makes_no_process_draw_anew(
     town: Deployment, drawn: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +128,6 @@ def test_what_is_bought_elsewhere_makes_no_process_draw_anew(
     assert drawn == []
 
 
-@pytest.mark.slow
 def test_what_bears_on_a_sum_is_drawn_once_in_all(town: Deployment, drawn: list[int]) -> None:
     services = [town.service(), town.service()]
     first = [table(one) for one in services]
@@ -138,7 +138,6 @@ def test_what_bears_on_a_sum_is_drawn_once_in_all(town: Deployment, drawn: list[
     assert found[0].cells == found[1].cells != first[0].cells
 
 
-@pytest.mark.slow
 def test_a_function_of_the_same_sums_is_another_number(town: Deployment) -> None:
     one = table(town.service()).cells[0][0]
     [two] = table(town.service(), f"SELECT AVG(age) * 2 {OF} WITHIN 9").cells[0]
@@ -152,7 +151,6 @@ def known(service: Service, workload: Workload) -> WorkloadAnswer:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("a_second", [0.1, 50.0])
 def test_a_table_of_many_laws_is_found_once_for_all_processes(
     town: Deployment,
@@ -171,7 +169,6 @@ def test_a_table_of_many_laws_is_found_once_for_all_processes(
     assert known(town.service(), workload) != first
 
 
-@pytest.mark.slow
 def test_a_table_stays_found_while_nothing_bears_on_it(
     town: Deployment, computed: list[Question | Workload], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +188,6 @@ def test_a_table_stays_found_while_nothing_bears_on_it(
         assert [a.interval for a in found[0].answers] == [a.interval for a in first[0].answers]
 
 
-@pytest.mark.slow
 def test_a_bought_table_stays_found_as_history_gives_it(
     town: Deployment, computed: list[Question | Workload], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,7 +207,6 @@ def test_a_bought_table_stays_found_as_history_gives_it(
     assert [a.interval for a in found[1].answers] == [a.interval for a in first.answers]
 
 
-@pytest.mark.slow
 def test_a_table_is_found_anew_once_records_are_erased(
     tmp_path: Path,
     store_url: str,
@@ -234,7 +229,6 @@ def test_a_table_is_found_anew_once_records_are_erased(
     assert len(computed) == 2
 
 
-@pytest.mark.slow
 def test_sums_read_late_do_not_keep_numbers_found_before(
     town: Deployment, averages: tuple[SmoothOf, ...]
 ) -> None:
@@ -250,7 +244,6 @@ def test_sums_read_late_do_not_keep_numbers_found_before(
     assert found == pytest.approx(apart(town, averages))
 
 
-@pytest.mark.slow
 def test_numbers_found_late_are_not_carried_to_later_states(
     town: Deployment, averages: tuple[SmoothOf, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,7 +262,6 @@ def test_numbers_found_late_are_not_carried_to_later_states(
     assert drawn_by(town.service(), averages) == pytest.approx(apart(town, averages))
 
 
-@pytest.mark.slow
 def test_what_is_carried_is_in_the_store_once(
     town: Deployment,
     averages: tuple[SmoothOf, ...],
@@ -298,7 +290,6 @@ def test_what_is_carried_is_in_the_store_once(
     assert n_texts() == n_before + 1
 
 
-@pytest.mark.slow
 def test_changed_bytes_are_damage_of_the_store(town: Deployment, redis_client: StoreClient) -> None:
     table(town.service())
     keys = [str(key) for key in redis_client.scan_iter("*idempotency*")]
