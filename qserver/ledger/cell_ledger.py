@@ -21,7 +21,6 @@ too large for the exact maximum.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import asdict, dataclass
 from functools import partial
 
@@ -217,13 +216,6 @@ class CellLedger:
             law=neighbours.law,
         )
 
-    def copy(self) -> CellLedger:
-        """A copy: charges of it leave this ledger as it is."""
-        twin = copy(self)
-        twin._pending = list(self._pending)
-        twin._cells, twin._pairs = self._cells.copy(), self._pairs.copy()
-        return twin
-
     @property
     def records_per_person(self) -> int:
         """k, most records that one person owns."""
@@ -349,12 +341,6 @@ class CellLedger:
         """Append one charge. The sums follow when a figure is next asked."""
         self._pending.append(charge)
 
-    def take_in(self, charge: AnyCharge) -> None:
-        """Append one charge that is read apart from all others."""
-        self._take_in()
-        self._pending.append(charge)
-        self._take_in()
-
     def extend(self, charges: Iterable[AnyCharge]) -> None:
         """Append charges; many at once are much quicker than one by one."""
         self._pending.extend(charges)
@@ -477,15 +463,7 @@ class CellLedger:
             self._pairs.add(due.rows)
 
     def _dues(self, charges: Sequence[AnyCharge]) -> Dues:
-        of = self.neighbours
-        return dues(
-            charges,
-            sizes=self.sizes,
-            records_per_person=1 if of.by_period else of.records_per_person,
-            alike=of.alike,
-            law=of.law,
-            together=of.together_in,
-        )
+        return dues_of(charges, sizes=self.sizes, neighbours=self.neighbours)
 
     @property
     def _has_pairs(self) -> bool:
@@ -521,15 +499,7 @@ class CellLedger:
             flat: the part that is equal for every cell, which `cells` and `pairs` leave out.
             any_cell: of any cell, where `cells` and `pairs` are of some; None for `cells`.
         """
-        alone = _nano(cells) + flat.cell_nano
-        if not self._has_pairs:
-            return alone
-        # abs(h_c - h_c')^p <= 2^(p-1) (abs(h_c)^p + abs(h_c')^p).
-        factor = self.neighbours.law.together(2)
-        twice = _nano(factor * (cells if any_cell is None else any_cell))
-        apart = _nano(pairs) + 2 * flat.most_partly_nano + 2 * flat.tables_nano
-        both = min(apart, twice + factor * flat.tables_nano) + flat.opaque_nano
-        return max(both, alone) if self.neighbours.null_cell else both
+        return greatest_nano(self.neighbours, cells, pairs, flat, any_cell=any_cell)
 
     def _loss_nano(self, units: int) -> int:
         return _nano(units) + self._flat.cell_nano
@@ -541,6 +511,35 @@ class CellLedger:
         if not len(allowed) or allowed[0] < 0 or allowed[-1] >= self.sizes[axis]:
             raise QueryError("values", f"be indices 0 to {self.sizes[axis] - 1}, at least one")
         return allowed
+
+
+def dues_of(
+    charges: Sequence[AnyCharge], *, sizes: tuple[int, ...], neighbours: Neighbours
+) -> Dues:
+    """What these charges cost a person, or one record where records may be of several periods."""
+    return dues(
+        charges,
+        sizes=sizes,
+        records_per_person=1 if neighbours.by_period else neighbours.records_per_person,
+        alike=neighbours.alike,
+        law=neighbours.law,
+        together=neighbours.together_in,
+    )
+
+
+def greatest_nano(
+    neighbours: Neighbours, cells: int, pairs: int, flat: Flat, *, any_cell: int | None = None
+) -> int:
+    """The greatest loss of a person whose records may all be alike; see `_greatest_nano`."""
+    alone = _nano(cells) + flat.cell_nano
+    if neighbours.relation == "add-remove":
+        return alone
+    # abs(h_c - h_c')^p <= 2^(p-1) (abs(h_c)^p + abs(h_c')^p).
+    factor = neighbours.law.together(2)
+    twice = _nano(factor * (cells if any_cell is None else any_cell))
+    apart = _nano(pairs) + 2 * flat.most_partly_nano + 2 * flat.tables_nano
+    both = min(apart, twice + factor * flat.tables_nano) + flat.opaque_nano
+    return max(both, alone) if neighbours.null_cell else both
 
 
 def pairs_of(neighbours: Neighbours) -> Tabulate:

@@ -3,7 +3,8 @@
 The search walks from many cells at once. Of one axis after the other it takes the class with the
 greatest sum, until none is greater. It begins at cells that are spread evenly. Then it begins again
 at the best one, moved to the greatest entry of each of the largest tables: a narrow count is
-nothing in most cells, and no single step may lead to it.
+nothing in most cells, and no single step may lead to it. Where each value of an axis has a search
+of its own, that begins at the cells that are best over all values.
 
 What is found depends on the tables alone, so every process finds the same.
 

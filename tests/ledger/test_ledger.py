@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from copy import deepcopy
 from fractions import Fraction
 from math import ceil
 
@@ -133,7 +134,7 @@ def test_purchases_are_priced_as_if_each_was_the_first(seed: int, way: str) -> N
             ledger.extend(charges[-2:])
             spent = ledger.spent_nano
             for some in (charges[:3], charges[3:], charges, charges[1:4], charges[:1], charges[:1]):
-                added = ledger.copy()
+                added = deepcopy(ledger)
                 added.extend(some)
                 assert added.bound_nano is not None
                 most = spent + sum(map(ledger.neighbours.price_nano, some))
@@ -154,7 +155,7 @@ def test_several_rows_are_foretold_as_they_are_added_where_bounds_begin(
         charges = random_charges(rng, sizes, 9)
         for i in range(0, 9, 3):
             some = charges[i : i + rng.randint(1, 3)]
-            added, after = ledger.copy(), ledger.spent_after(some)
+            added, after = deepcopy(ledger), ledger.spent_after(some)
             added.extend(some)
             assert added.spent_nano == after
             ledger.extend(some)
@@ -296,7 +297,7 @@ def test_charges_after_a_record_are_added_to_it() -> None:
     ledger.append(count((6,), a0=[0]))
     ledger.record(1400)
     ledger.append(count((6,), a0=[0]))
-    assert ledger.copy().spent_nano == ledger.spent_nano == 2000
+    assert deepcopy(ledger).spent_nano == ledger.spent_nano == 2000
     ledger.record(2300)
     assert (ledger.spent_nano, ledger.bound_nano) == (2300, 2000)
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qserver.inference.rows.shortest_interval import safe_half_width
-from qserver.ledger.cell_ledger import pairs_of
+from qserver.ledger.cell_ledger import dues_of, greatest_nano, pairs_of
 from qserver.ledger.composition import Dues, Flat
 from qserver.ledger.constants import LIMITS
 from qserver.ledger.local_search import LaidTables, SearchedSum
@@ -33,7 +33,6 @@ from qserver.ledger.loss_tables import (
     together,
     zero_table,
 )
-from qserver.ledger.maximum import RowPayment
 from qserver.ledger.one_person import Neighbours, Pays
 from qserver.planning.blocks.wants import normal_z, octave_of
 from qserver.planning.constants import PLANNER
@@ -166,9 +165,10 @@ class _Losses:
 
     def add(self, row: LinearQuery, alpha_nano: int, neighbours: Neighbours) -> None:
         """Add a row, or a part of its charge; a negative part is taken back."""
-        units = _units(row, alpha_nano, neighbours)
-        price_nano = neighbours.price_nano(Charge(row, abs(alpha_nano), _JOB))
-        self.price_nano += price_nano if alpha_nano > 0 else -price_nano
+        charge, sign = Charge(row, abs(alpha_nano), _JOB), 1 if alpha_nano > 0 else -1
+        (payment,) = _due(charge, neighbours).rows
+        units = sign * payment.units
+        self.price_nano += sign * neighbours.price_nano(charge)
         self.cells.new += [shape.loss(units) for shape in cell_shapes(row, neighbours.law)]
         if neighbours.relation == "replace-one":
             self.pairs.new += [shape.loss(units) for shape in pairs_of(neighbours)(row)]
@@ -259,15 +259,11 @@ class _Sums:
         of, by = self.neighbours, self.neighbours.by_period
         cells = cells.with_tables(more.cells.caught_up(), rank=rank)
         pairs = pairs.with_tables(more.pairs.caught_up(), rank=rank)
-        if by is not None:
-            both = pairs.tops(rank) if by.same_period else pairs.top(rank)
-            most = Pays(cells.tops(rank), both, 0, 0).greatest(by, of)
-        elif of.relation == "add-remove":
-            most = cells.top(rank)
-        else:
-            most = min(pairs.top(rank), of.law.together(2) * cells.top(rank))
-            most = max(most, cells.top(rank)) if of.null_cell else most
-        return -(-most // UNITS_PER_NANO)
+        if by is None:
+            both = 0 if of.relation == "add-remove" else pairs.top(rank)
+            return greatest_nano(of, cells.top(rank), both, Flat())
+        each = pairs.tops(rank) if by.same_period else pairs.top(rank)
+        return -(-Pays(cells.tops(rank), each, 0, 0).greatest(by, of) // UNITS_PER_NANO)
 
 
 def _nothing(of: SearchedSum) -> SearchedSum:
@@ -302,8 +298,10 @@ class OwnRows:
         # A looser question asked later takes its part of the charge from a tighter one.
         for octave, rise in _rises(alphas).items():
             more = rise - before.get(octave, 0)
-            self._most_units += _most_units(row, more, neighbours)
-            if more and self._most_units < LIMITS.most_units:
+            if not more:
+                continue
+            self._most_units += _due(Charge(row, abs(more), _JOB), neighbours).most_units
+            if self._most_units < LIMITS.most_units:
                 part = self._parts.setdefault(_Part(frozenset(row.scope), octave), _Losses())
                 part.add(row, more, neighbours)
         self._laid, self._sums = None, {}
@@ -330,9 +328,10 @@ class OwnRows:
             alphas = self._alphas.get(own.query.key, {})
             known = max((a for o, a in alphas.items() if octave is None or o <= octave), default=0)
             rise = own.alpha_nano(neighbours.law) - known
-            past += _most_units(own.query.row, max(0, rise), neighbours)
-            if rise > 0 and past < LIMITS.most_units:
-                more.add(own.query.row, rise, neighbours)
+            if rise > 0:
+                past += _due(Charge(own.query.row, rise, _JOB), neighbours).most_units
+                if past < LIMITS.most_units:
+                    more.add(own.query.row, rise, neighbours)
         if past >= LIMITS.most_units:
             return past // UNITS_PER_NANO
         sums = self._sum(scope, neighbours)
@@ -405,12 +404,5 @@ def _rises(alphas: dict[int, int]) -> dict[int, int]:
     return found
 
 
-def _units(row: LinearQuery, alpha_nano: int, neighbours: Neighbours) -> int:
-    """What a charge costs one of the records of a person, or all where they may be alike."""
-    k = neighbours.records_per_person if neighbours.by_period is None else 1
-    return alpha_nano * k * neighbours.together_in(row) * UNITS_PER_NANO
-
-
-def _most_units(row: LinearQuery, alpha_nano: int, neighbours: Neighbours) -> int:
-    payment = (RowPayment(row, _units(row, alpha_nano, neighbours)),)
-    return Dues(payment, payment, Flat(), neighbours.law).most_units
+def _due(charge: Charge, neighbours: Neighbours) -> Dues:
+    return dues_of([charge], sizes=charge.row.sizes, neighbours=neighbours)
