@@ -20,11 +20,11 @@ from qserver.inference.disagreement.mixture import (
     STEPS,
     Few,
     by_nodes,
-    mixture,
+    mixtures,
 )
 from qserver.inference.disagreement.normal_law_given_sums import NormalLaw
 from qserver.inference.disagreement.table_of_law import TableOfLaw, law_on_a_line
-from qserver.inference.disagreement.which_errors_are_normal import FEW, Parts
+from qserver.inference.disagreement.which_errors_are_normal import Parts
 from qserver.query.asking.method_and_prior import USUAL_ERROR
 
 ENOUGH: Final = USUAL_ERROR
@@ -50,8 +50,6 @@ _LEFT_BY_FEW, _ROOM = 1e-4, 6.0
 """Most that is left out where few errors matter, and by how much that may be off: by 5.8 at most of
 900 numbers of three tables, where it was a thousandth and less."""
 _USUAL = _Effort(SIZES[:-1], 5e-4, N_PLACES)
-_LEAST_OF_MANY = 256
-"""The first number of points where more than `FEW` errors matter: fewer are seldom enough."""
 # A start with fewer points would nearly always be in vain.
 _FINE = _Effort(SIZES[-2:], 3e-4, 281)
 
@@ -102,10 +100,8 @@ def law_given(known: Reduced, *, enough: float = ENOUGH) -> TableOfLaw:
     tried = _by_few(known, normal, [parts], effort, enough)
     if tried and tried[0].largest_error <= enough:
         return tried[0]
-    numbers, left_out = parts.that_matter(effort.left_out)
-    least = _LEAST_OF_MANY if len(numbers) > FEW else 0
-    for size in (size for size in effort.sizes if size >= least):
-        drawn = mixture(known, normal, numbers, size=size)
+    order, left_out = parts.that_matter(effort.left_out)
+    for drawn in mixtures(known, normal, order, effort.sizes):
         tried[len(tried)] = drawn.table(left_out=left_out, n_places=effort.n_places)
         if tried[len(tried) - 1].largest_error <= enough:
             break

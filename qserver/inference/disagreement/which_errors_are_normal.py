@@ -55,9 +55,7 @@ class Parts:
 
         Also returns the effect of the others, at most `left_out` unless too many matter.
         """
-        # What differs by rounding alone stays in order: others draw the same points.
-        sizes = np.round(self.of_each / max(self.of_each.max(initial=0.0), _LEAST), _DIGITS)
-        order = np.argsort(-sizes, kind="stable")
+        order = self._largest_first
         left = np.append(np.cumsum(self.of_each[order][::-1])[::-1], 0.0)
         n_used = min(_MOST, max(1, int(np.count_nonzero(left > left_out))))
         return order[:n_used], float(left[n_used])
@@ -65,9 +63,16 @@ class Parts:
     def that_matter(self, left_out: float) -> tuple[Places, float]:
         """The errors that keep their factors, and the effect of treating the others as normal.
 
-        All errors if they are few; else those of `in_order`.
+        All errors if they are few; else those of `in_order`. The largest effects come first: even
+        points are most even along their first axes.
         """
         if self.are_few:
-            return np.arange(len(self.of_each)), self.of_rest
+            return self._largest_first, self.of_rest
         order, left = self.in_order(left_out)
-        return np.sort(order), left + self.of_rest
+        return order, left + self.of_rest
+
+    @property
+    def _largest_first(self) -> Places:
+        # What differs by rounding alone stays in order: others draw the same points.
+        sizes = np.round(self.of_each / max(self.of_each.max(initial=0.0), _LEAST), _DIGITS)
+        return np.argsort(-sizes, kind="stable")

@@ -10,7 +10,7 @@ import pytest
 from qserver.errors import EvaluationError
 from qserver.inference.disagreement.known_sums import KnownSums, Reduced, normal_law
 from qserver.inference.disagreement.law_by_cheapest_method import law_given, laws_given
-from qserver.inference.disagreement.mixture import MOST_FEW, mixture
+from qserver.inference.disagreement.mixture import MOST_FEW, mixtures
 from qserver.inference.disagreement.normal_law_given_sums import Cavity
 from qserver.inference.disagreement.table_of_law import TableOfLaw
 from qserver.inference.disagreement.which_errors_are_normal import Parts
@@ -201,7 +201,8 @@ def test_an_error_without_known_sums_has_the_moments_of_its_count(count: int) ->
 def by_all_errors(known: Reduced) -> TableOfLaw:
     """The law by points for the variances of all errors, however little they bear on W."""
     every = np.arange(len(known.counts))
-    return mixture(known, normal_law(known), every, size=4096).table(left_out=0.0)
+    (found,) = mixtures(known, normal_law(known), every, (4096,))
+    return found.table(left_out=0.0)
 
 
 def a_cell(n: int, rng: np.random.Generator) -> KnownSums:
@@ -246,7 +247,8 @@ def test_where_many_errors_matter_little_few_are_as_good_as_all(seed: int) -> No
     (parts,) = Parts.of_several(given, normal)
     assert len(parts.in_order(1e-4)[0]) > MOST_FEW >= len(parts.in_order(5e-4)[0])
     found, order = law_given(given), np.sort(parts.in_order(1e-5)[0])
-    expected = mixture(given, normal, order, size=4096).table(left_out=0.0)
+    (drawn,) = mixtures(given, normal, order, (4096,))
+    expected = drawn.table(left_out=0.0)
     off = [abs(found.cdf(x) - p) for x, p in zip(expected.places, expected.below, strict=True)]
     assert max(off) < found.largest_error + expected.largest_error
 
