@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +71,8 @@ class Row:
             Term(Fraction(c), tuple((a, Runs(tuple(s), tuple(v))) for a, s, v in factors))
             for c, factors in plain
         ]
-        return cls(tuple(sorted(terms, key=repr) if len(terms) > 1 else terms))
+        found = cls(tuple(sorted(terms, key=repr) if len(terms) > 1 else terms))
+        return _KNOWN.setdefault(found.terms, found)
 
     def __hash__(self) -> int:
         return self._hash
@@ -136,6 +138,10 @@ def _times(one: dict[int, Runs], other: dict[int, Runs]) -> tuple[tuple[int, Run
         kept = [i for i in range(len(stops)) if i + 1 == len(stops) or numbers[i] != numbers[i + 1]]
         found.append((axis, Runs(tuple(stops[i] for i in kept), tuple(numbers[i] for i in kept))))
     return tuple(found)
+
+
+_KNOWN = WeakValueDictionary[tuple[Term, ...], Row]()
+"""Equal rows of plans are one object: they are looked up often, and equal ones compare slowly."""
 
 
 @dataclass(frozen=True)

@@ -476,13 +476,11 @@ class Search:
         turn, which = divmod(nodes.depth, self._n_cells)
         values = self._factors[turn]
         n_values = values.shape[1]
-        shape = len(values), len(nodes) * n_values
-        factors = (nodes.terms[which][:, :, None] * values[:, None, :]).reshape(shape)
-        self._work += _BRANCH * len(nodes) + factors.size
+        self._work += _BRANCH * len(nodes) + nodes.terms[which].size * n_values
         if self._work > self._most_work:
             raise UnknownFactsError("the search for the greatest loss takes too long")
         apart = np.repeat(nodes.apart, n_values, axis=1)
-        bounds = self._of_rows(nodes, turn, which, factors) + self._extra[:, None]
+        bounds = self._of_rows(nodes, turn, which) + self._extra[:, None]
         if self._pairs:
             if which == 1:
                 for table, parts in self._parts[turn]:
@@ -492,19 +490,26 @@ class Search:
             bounds = bounds + self._tables @ (apart | ~done[:, None]) + held
         kept = np.flatnonzero((bounds[0] > level) & (bounds[1] > self._room))
         kept = kept[np.argsort(bounds[0][kept], kind="stable")]
-        if not self._pairs or which == 1:
-            marks = np.vstack([factors, held]) if self._pairs else factors
-            kept = _different(kept, kept // n_values, marks, apart)
+        # Few branches of many are kept: only their terms are multiplied out.
         parents, chosen = np.divmod(kept, n_values)
-        return _fixed(nodes, which, parents, chosen, factors[:, kept], apart[:, kept])
+        terms, apart = nodes.terms[which][:, parents] * values[:, chosen], apart[:, kept]
+        if not self._pairs or which == 1:
+            marks = np.vstack([terms, held[:, kept]]) if self._pairs else terms
+            first = _different(parents, marks, apart)
+            parents, chosen, terms = parents[first], chosen[first], terms[:, first]
+            apart = apart[:, first]
+        return _fixed(nodes, which, parents, chosen, terms, apart)
 
-    def _of_rows(self, nodes: _Nodes, turn: int, which: int, factors: Floats) -> Floats:
+    def _of_rows(self, nodes: _Nodes, turn: int, which: int) -> Floats:
         """A bound of the rows' cost, by branch and the next value."""
-        alone = self._alone(nodes.terms[which], turn).reshape(2, -1)
+        terms, values = nodes.terms[which], self._factors[turn]
+        alone = self._alone(terms, turn).reshape(2, -1)
         if not self._pairs and not len(self._mixed):
             return alone
         if not self._pairs:
-            return alone + self._of_mixed(factors, turn + 1)
+            mixed = self._mixed_terms
+            return alone + self._of_mixed(_by_value(terms[mixed], values[mixed]), turn + 1)
+        factors = _by_value(terms, values)
         low, high = self._row_ends(factors, turn + 1)
         n_values, other = factors.shape[1] // len(nodes), nodes.terms[1 - which]
         ends = self._row_ends(other, turn + which)
@@ -518,15 +523,20 @@ class Search:
         return found
 
     def _of_mixed(self, factors: Floats, turn: int) -> Floats:
-        """A bound of the cost of rows of several terms, for any values of the rest."""
-        terms = self._mixed_terms
-        rest = [end[terms, None] for end in self._rest[turn]]
-        low, high = _ends(factors[terms], rest, self._mixed_starts)
+        """A bound of the cost of rows of several terms, by theirs, for any values of the rest."""
+        rest = [end[self._mixed_terms, None] for end in self._rest[turn]]
+        low, high = _ends(factors, rest, self._mixed_starts)
         return np.asarray(self._weights[:, self._mixed] @ np.maximum(high, -low))
 
     def _row_ends(self, factors: Floats, turn: int) -> tuple[Floats, Floats]:
         """The least and greatest value of each row, for any values of the rest."""
         return _ends(factors, [end[:, None] for end in self._rest[turn]], self._starts)
+
+
+def _by_value(terms: Floats, values: Floats) -> Floats:
+    """Terms of N branches times their factors of the next values, shape (T, N * values)."""
+    shape = len(values), terms.shape[1] * values.shape[1]
+    return (terms[:, :, None] * values[:, None, :]).reshape(shape)
 
 
 def _ends(factors: Floats, rest: list[Floats], starts: NDArray[np.intp]) -> tuple[Floats, Floats]:
@@ -539,18 +549,18 @@ def _ends(factors: Floats, rest: list[Floats], starts: NDArray[np.intp]) -> tupl
 
 
 def _different(
-    kept: NDArray[np.intp], parents: NDArray[np.intp], factors: Floats, apart: NDArray[np.bool_]
+    parents: NDArray[np.intp], marks: Floats, apart: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
     """The columns without those that the rest of the search cannot distinguish from a sibling."""
-    marks = zip(
+    keys = zip(
         parents.tolist(),
-        map(bytes, np.ascontiguousarray(factors[:, kept].T)),
-        map(bytes, np.ascontiguousarray(apart[:, kept].T)),
+        map(bytes, np.ascontiguousarray(marks.T)),
+        map(bytes, np.ascontiguousarray(apart.T)),
         strict=True,
     )
     first: dict[object, int] = {}
-    for one, mark in zip(kept.tolist(), marks, strict=True):
-        first.setdefault(mark, one)
+    for i, key in enumerate(keys):
+        first.setdefault(key, i)
     return np.array(list(first.values()), dtype=np.intp)
 
 
