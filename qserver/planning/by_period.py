@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import count
+from functools import cached_property, lru_cache
+from itertools import count, pairwise
 
 from qserver.inference.rows.blue import NEW
 from qserver.inference.rows.refinement import Weights
@@ -19,10 +19,11 @@ from qserver.inference.tables.pieces import asked_periods
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.row_candidates import Candidate, kind_of_rows
-from qserver.query.linear_query import LinearQuery
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.query.sealed_periods import on_periods, periods_of
+from qserver.query.weights import interval
 from qserver.records.charge import NANO
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow
@@ -62,16 +63,12 @@ class PeriodWays:
     def returns(self, paid: Iterable[PaidQuestion]) -> bool:
         """Whether a paid question counted the same in a shared period."""
         row = self.question.row.row
-        mine = asked_periods(row, self.axis)
+        mine, parts = asked_periods(row, self.axis), _parts(row, self.axis)
         for other in (p.row for p in paid if p.row.scope == row.scope):
             both = mine & asked_periods(other, self.axis)
-            if both and self._in(other, min(both)) == self._in(row, min(both)):
+            if both and _parts(other, self.axis)[min(both)] == parts[min(both)]:
                 return True
         return False
-
-    def _in(self, row: LinearQuery, period: int) -> str:
-        """The key of a row's part in one period."""
-        return primitive(on_periods(row, self.axis, range(period, period + 1))).key
 
     def _part(self, periods: range) -> Primitive:
         return primitive(on_periods(self.question.row.row, self.axis, periods))
@@ -84,6 +81,25 @@ class PeriodWays:
         if alpha is not None and rows:
             ids = count(self.holdings.engine.n_measurements)
             yield Candidate(kind_of_rows(rows), rows, found.weights(alpha, ids))
+
+
+@lru_cache(maxsize=1 << 14)
+def _parts(row: LinearQuery, axis: int) -> tuple[str, ...]:
+    """Per period the key of a row's part in it, moved to the first one: of parts that count alike.
+
+    Periods of equal weights, as a rule all that a count asks about, have one part.
+    """
+    first, starts = interval(row.sizes[axis], 0, 1), {0, row.sizes[axis]}
+    of_terms = [(term, term.by_axis.get(axis)) for term in row.terms]
+    starts.update(stop for _, weights in of_terms if weights for stop in weights.stops)
+    found = list[str]()
+    for start, stop in pairwise(sorted(starts)):
+        terms = [
+            (t.coefficient * (1 if w is None else w.at(start)), {**t.by_axis, axis: first})
+            for t, w in of_terms
+        ]
+        found += [primitive(linear_query(row.sizes, terms)).key] * (stop - start)
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -309,11 +309,11 @@ def _by_periods(ways: RowCandidates, rule: RentOrBuy | None, best: _Direct) -> _
     if axis is None:
         return best
     apart = PeriodWays(ways.question, ways.holdings, axis)
-    found = _best(ways.holdings, None, apart.candidates())
+    found, best_nano = _best(ways.holdings, None, apart.candidates()), best.priced.price_nano
+    if found is None or found.priced.price_nano > PLANNER.period_share * best_nano:
+        return best
     paid = [] if rule is None else rule.scopes.paid
-    share = PLANNER.period_share if apart.returns(paid) else 1.0
-    most_nano = share * best.priced.price_nano
-    return best if found is None or found.priced.price_nano > most_nano else found
+    return found if found.priced.price_nano <= best_nano or apart.returns(paid) else best
 
 
 def _balanced(

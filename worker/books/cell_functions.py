@@ -58,7 +58,7 @@ class Term(NamedTuple):
         return self.coefficient * prod(runs.at(cell[axis]) for axis, runs in self.factors)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """A row h: a sum of terms."""
 
@@ -73,6 +73,12 @@ class Row:
         ]
         found = cls(tuple(sorted(terms, key=repr) if len(terms) > 1 else terms))
         return _KNOWN.setdefault(found.terms, found)
+
+    def __eq__(self, other: object) -> bool:
+        # Most rows differ, and their terms compare slowly.
+        if self is other or not isinstance(other, Row):
+            return self is other
+        return self._hash == other._hash and self.terms == other.terms
 
     def __hash__(self) -> int:
         return self._hash

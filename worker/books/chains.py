@@ -233,7 +233,7 @@ class Chains:
     def _first(self, row: Row, step: str) -> int | None:
         """The first noisy measurement of a row on this step."""
         for number, one in enumerate(self.in_force):
-            if isinstance(one, RowInForce) and one.is_noisy_at(step) and one.row == row:
+            if isinstance(one, RowInForce) and one.row == row and one.is_noisy_at(step):
                 return number
         return None
 
