@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -476,9 +477,19 @@ def _part(parts: AxisClasses, place: int, size: int) -> Weights:
 
 
 def _part_of(parts: AxisClasses, weights: Weights) -> int | None:
-    """The part with these weights as indicator, or None."""
+    """The part with these weights as indicator, or None.
+
+    Neighbouring runs differ in both, so the runs of ones must be those of the part.
+    """
     if not weights.is_indicator:
         return None
-    inside = weights.dense == 1
-    place = int(parts.dense[np.argmax(inside)])
-    return place if place >= 0 and bool(((parts.dense == place) == inside).all()) else None
+    found = list[int]()
+    for (start, stop), value in zip(pairwise((0, *weights.stops)), weights.values, strict=True):
+        if value:
+            i = bisect_left(parts.stops, stop)
+            if parts.stops[i] != stop or start != (parts.stops[i - 1] if i else 0):
+                return None
+            found.append(parts.ids[i])
+    if len(set(found)) != 1 or found[0] < 0:
+        return None
+    return found[0] if parts.ids.count(found[0]) == len(found) else None

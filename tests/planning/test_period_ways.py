@@ -22,9 +22,10 @@ from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.query.weights import interval
+from qserver.query.weights import Weights, from_points, interval
 from qserver.records.charge import NANO, Charge, TableCharge
 from qserver.records.history import Measurement, TableMeasurement
+from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow
 
 SIZES = (6, 2)
@@ -124,3 +125,30 @@ def test_a_way_that_refines_a_row_is_called_so_also_with_new_rows() -> None:
         assert is_old == [week == 2 for week in range(low, SEALED)]
         kinds.append(found.kind)
     assert kinds == ["refined", "combined"]
+
+
+IN_0, IN_1 = {1: interval(2, 0, 1)}, {1: interval(2, 1, 2)}
+RISING = {0: from_points(6, {2: 1, 3: 2, 4: 3})}
+
+
+@pytest.mark.parametrize(
+    ("paid", "expected"),
+    [
+        ([(1, {0: interval(6, 0, 3), **IN_0})], True),
+        ([(2, {0: interval(6, 3, 6), **IN_0})], True),
+        ([(1, {**RISING, **IN_0})], True),
+        ([(1, {0: interval(6, 0, 3), **IN_1})], False),
+        ([(1, {0: interval(6, 0, 2), **IN_0})], False),
+        ([(1, {0: interval(6, 0, 3)})], False),
+        # Only the first common period counts: both halves are counted there, then one.
+        ([(1, {0: interval(6, 2, 6), **IN_0}), (1, {0: interval(6, 2, 3), **IN_1})], False),
+        ([(1, {0: interval(6, 2, 6), **IN_0}), (1, {0: interval(6, 3, 6), **IN_1})], True),
+    ],
+)
+def test_a_question_returns_if_a_paid_one_counts_the_same_in_a_common_period(
+    paid: list[tuple[int, dict[int, Weights]]], expected: bool
+) -> None:
+    asked = linear_query(SIZES, [(1, {0: interval(6, 2, 5), **IN_0})])
+    ways = PeriodWays(Question(asked, Requirement(50, 0.95)), history(1e-3, n_weeks=5, own={}), 0)
+    row = primitive(linear_query(SIZES, paid)).row
+    assert ways.returns([PaidQuestion(row, 50.0, 0.95, "refine", 1)]) is expected

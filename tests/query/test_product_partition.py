@@ -43,6 +43,19 @@ def test_a_row_leads_back_to_its_cell(partition: ProductPartition) -> None:
     assert [partition.cell_of(partition.row(cell)) for cell in cells] == list(cells)
 
 
+@pytest.mark.parametrize("labels", [x for x in product((-1, 0, 1), repeat=4) if set(x) - {-1}])
+def test_a_cell_is_found_only_by_all_of_its_values(labels: tuple[int, ...]) -> None:
+    """Also where a cell has several runs, and where values are of none."""
+    partition = product_partition((4,), {0: labels})
+    of_cells = {tuple(one == label for one in labels) for label in (0, 1)}
+    for is_inside in product((False, True), repeat=4):
+        if any(is_inside) and not all(is_inside):
+            row = linear_query((4,), [(1, {0: indicator(4, np.flatnonzero(is_inside))})])
+            cell = partition.cell_of(row)
+            assert (cell is not None) == (is_inside in of_cells)
+            assert cell is None or (partition.axes[0].dense == cell).tolist() == list(is_inside)
+
+
 @given(partitions())
 def test_cells_run_in_row_major_order_of_first_occurrence(partition: ProductPartition) -> None:
     places = [dict.fromkeys(axis.dense.tolist()) for axis in partition.axes]
