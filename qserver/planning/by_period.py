@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import count, pairwise
+from itertools import count
 
 from qserver.inference.rows.blue import NEW
 from qserver.inference.rows.refinement import Weights
@@ -63,10 +63,10 @@ class PeriodWays:
     def returns(self, paid: Iterable[PaidQuestion]) -> bool:
         """Whether a paid question counted the same in a shared period."""
         row = self.question.row.row
-        mine, parts = asked_periods(row, self.axis), _parts(row, self.axis)
+        mine = asked_periods(row, self.axis)
         for other in (p.row for p in paid if p.row.scope == row.scope):
             both = mine & asked_periods(other, self.axis)
-            if both and _parts(other, self.axis)[min(both)] == parts[min(both)]:
+            if both and len({_part_in(one, self.axis, min(both)) for one in (row, other)}) == 1:
                 return True
         return False
 
@@ -83,23 +83,21 @@ class PeriodWays:
             yield Candidate(kind_of_rows(rows), rows, found.weights(alpha, ids))
 
 
-@lru_cache(maxsize=1 << 14)
-def _parts(row: LinearQuery, axis: int) -> tuple[str, ...]:
-    """Per period the key of a row's part in it, moved to the first one: of parts that count alike.
+def _part_in(row: LinearQuery, axis: int, period: int) -> str:
+    """The key of a row's part in one period; parts that count alike in two periods have one."""
+    stops = (stop for t in row.terms if axis in t.by_axis for stop in t.by_axis[axis].stops)
+    # Periods of equal weights, as a rule all that a count asks about, share the key.
+    return _part_from(row, axis, max((stop for stop in stops if stop <= period), default=0))
 
-    Periods of equal weights, as a rule all that a count asks about, have one part.
-    """
-    first, starts = interval(row.sizes[axis], 0, 1), {0, row.sizes[axis]}
-    of_terms = [(term, term.by_axis.get(axis)) for term in row.terms]
-    starts.update(stop for _, weights in of_terms if weights for stop in weights.stops)
-    found = list[str]()
-    for start, stop in pairwise(sorted(starts)):
-        terms = [
-            (t.coefficient * (1 if w is None else w.at(start)), {**t.by_axis, axis: first})
-            for t, w in of_terms
-        ]
-        found += [primitive(linear_query(row.sizes, terms)).key] * (stop - start)
-    return tuple(found)
+
+@lru_cache(maxsize=1 << 14)
+def _part_from(row: LinearQuery, axis: int, period: int) -> str:
+    first, terms = interval(row.sizes[axis], 0, 1), []
+    for term in row.terms:
+        weights = term.by_axis.get(axis)
+        factor = 1 if weights is None else weights.at(period)
+        terms.append((term.coefficient * factor, {**term.by_axis, axis: first}))
+    return primitive(linear_query(row.sizes, terms)).key
 
 
 @dataclass(frozen=True)
