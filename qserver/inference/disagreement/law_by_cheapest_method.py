@@ -50,7 +50,7 @@ _LEFT_BY_FEW, _ROOM = 1e-4, 6.0
 """Most that is left out where few errors matter, and by how much that may be off: by 5.8 at most of
 900 numbers of three tables, where it was a thousandth and less."""
 _USUAL = _Effort(SIZES[:-1], 5e-4, N_PLACES)
-# A start with fewer points would nearly always be in vain.
+# Tables of fewer points would nearly always be in vain.
 _FINE = _Effort(SIZES[-2:], 3e-4, 281)
 
 

@@ -56,7 +56,7 @@ from qserver.inference.disagreement.table_of_law import TableOfLaw
 SIZES: Final = (128, 256, 512, 1024, 2048, 4096)
 """Numbers of points per shift, each twice the one before."""
 N_SHIFTS: Final = 8
-_GENERATOR: Final = 233
+GENERATOR: Final = 233
 """Of lattices of all sizes. For each size let P_2, with weight 1 / j^2 for the j-th of 30 axes, be
 divided by the least of any generator. The greatest of these ratios is least for this one: 1.18."""
 _SEED: Final = 18
@@ -71,7 +71,7 @@ def even_points(size: int, n_axes: int, *, added: bool = False) -> FloatArray:
         added: only those that the lattice of half the size lacks.
     """
     numbers = np.arange(int(added), size, 1 + int(added))
-    powers = np.array([pow(_GENERATOR, i, size) for i in range(n_axes)])
+    powers = np.array([pow(GENERATOR, i, size) for i in range(n_axes)])
     lattice = (numbers[:, None] * powers % size) / size
     shifts = np.random.default_rng(_SEED).random((N_SHIFTS, 1, n_axes))
     shifted = lattice + shifts
